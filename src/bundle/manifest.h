@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a bundle says of itself: manifest.json as types. Durable: add members, never alter their meaning.
+// Not here: chunk data (reader.h, writer.h).
+#pragma once
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/json.h"
+
+namespace klab::bundle {
+
+inline constexpr int kFormatVersion = 1;
+inline constexpr std::uint64_t kChunkSize = 1u << 20;
+inline constexpr std::uint32_t kNoList = 0xffffffff;
+
+using Dim3 = std::array<std::uint32_t, 3>;
+
+enum class MemoryKind { device, managed, pinned_host, module_variable, constant, image };
+KLAB_JSON_ENUM(MemoryKind, device, managed, pinned_host, module_variable, constant, image)
+
+enum class Scope { reachable, all };
+KLAB_JSON_ENUM(Scope, reachable, all)
+
+/// Why a region is in the capture.
+enum class ReachedBy { binding, pointer, scope_all };
+KLAB_JSON_ENUM(ReachedBy, binding, pointer, scope_all)
+
+enum class BindingKind { storage_buffer, uniform_buffer, storage_buffer_dynamic, uniform_buffer_dynamic };
+KLAB_JSON_ENUM(BindingKind, storage_buffer, uniform_buffer, storage_buffer_dynamic, uniform_buffer_dynamic)
+
+/// A GPU as its driver names it. Two are the same device when uuid and driver_version agree.
+struct DeviceIdentity {
+  std::string api;             // "vulkan", "cuda", "hip", "fake"
+  std::string name;            // "llvmpipe (LLVM 15.0.6, 256 bits)"
+  std::string driver;          // "llvmpipe"
+  std::string driver_version;  // "Mesa 22.3.6 (LLVM 15.0.6)"
+  std::string api_version;     // "1.3.230"
+  std::string uuid;            // 32 hexadecimal digits, or a PCI address
+  std::string type;            // "discrete", "integrated", "cpu", "virtual", "other"
+  std::uint32_t vendor_id = 0, device_id = 0;
+};
+
+struct Program {
+  std::vector<std::string> argv;
+  std::string working_folder;
+  std::string executable;  // as /proc/PID/exe showed it
+  std::int64_t pid = 0;
+};
+
+/// A contiguous range of device-visible memory. `pre` and `post` are chunk lists of data.idx.
+struct Region {
+  std::uint32_t id = 0;            // position in Dispatch::regions
+  std::string name;                // debug name, or empty
+  std::uint64_t address = 0;       // virtual address that the kernel could see; 0: none (no device address)
+  std::uint64_t size = 0;          // bytes
+  MemoryKind kind = MemoryKind::device;
+  ReachedBy reached_by = ReachedBy::binding;
+  std::uint64_t allocation = 0;         // the program's allocation that it lies in (an id within this capture)
+  std::uint64_t allocation_offset = 0;  // bytes from the start of that allocation
+  std::uint64_t opaque_address = 0;     // Vulkan: vkGetBufferOpaqueCaptureAddress, when the driver has it
+  std::uint64_t opaque_memory = 0;      // Vulkan: vkGetDeviceMemoryOpaqueCaptureAddress
+  std::uint32_t memory_flags = 0;       // Vulkan: VkMemoryPropertyFlags
+  std::uint32_t usage = 0;              // Vulkan: VkBufferUsageFlags as the program gave them
+  std::uint32_t pre = kNoList, post = kNoList;
+};
+
+/// One array element of one descriptor. `offset` already includes the dynamic offset.
+struct Binding {
+  std::uint32_t set = 0, binding = 0, element = 0;
+  BindingKind kind = BindingKind::storage_buffer;
+  std::uint32_t region = 0;
+  std::uint64_t offset = 0;  // bytes from the region's start
+  std::uint64_t range = 0;   // bytes; never VK_WHOLE_SIZE
+};
+
+/// A descriptor-set layout binding, bound or not: what the pipeline layout is rebuilt from.
+struct LayoutSlot {
+  std::uint32_t set = 0, binding = 0;
+  std::uint32_t vulkan_type = 0;  // VkDescriptorType, for slots that hold no Binding too
+  std::uint32_t count = 1;
+  bool push_descriptor = false;
+};
+
+struct PushRange {
+  std::uint32_t offset = 0, size = 0;
+};
+
+struct SpecConstant {
+  std::uint32_t id = 0;
+  Bytes value;  // 1, 2, 4 or 8 bytes, little endian
+};
+
+struct ByteRange {
+  std::uint32_t region = 0;
+  std::uint64_t offset = 0, size = 0;
+};
+
+enum class ProofState { not_run, equal, nondeterministic, differs, failed };
+KLAB_JSON_ENUM(ProofState, not_run, equal, nondeterministic, differs, failed)
+
+/// Outcome of replaying the baseline from pre-state and comparing with post-state.
+struct Proof {
+  ProofState state = ProofState::not_run;
+  std::string detail;                  // for a person
+  std::uint64_t differing_bytes = 0;   // bytes that never agreed
+  std::vector<ByteRange> varying;      // bytes that change from run to run (nondeterministic), merged, at most 1,000
+  std::uint64_t varying_bytes = 0;
+  std::uint32_t replays = 0;
+  std::string at;                      // UTC
+};
+
+struct Dispatch {
+  std::string name;         // as `klab dispatches` lists it
+  std::string entry_point;  // "main"
+  std::uint32_t code = 0;   // position in Manifest::code
+  Dim3 grid{1, 1, 1};       // workgroups that really ran
+  Dim3 base{0, 0, 0};       // vkCmdDispatchBase
+  Dim3 block{0, 0, 0};      // workgroup size; 0 when not known
+  std::uint32_t dynamic_shared_bytes = 0;
+  std::uint32_t required_subgroup_size = 0;  // 0: the driver chooses
+  std::uint32_t stage_flags = 0;             // VkPipelineShaderStageCreateFlags
+  std::uint32_t pipeline_flags = 0;          // VkPipelineCreateFlags
+  std::string call;                          // "vkCmdDispatchIndirect"
+  std::uint64_t nth = 0;                     // n-th execution of this kernel in the program, from 1
+  std::uint64_t sequence = 0;                // n-th dispatch of any kernel, from 1
+  double program_ns = 0;                     // GPU time that the program's own execution took; 0: not known
+  std::vector<LayoutSlot> layout;
+  std::vector<Binding> bindings;
+  std::vector<PushRange> push_ranges;
+  Bytes push_constants;
+  std::vector<SpecConstant> spec_constants;
+  std::vector<Region> regions;
+  Proof proof;
+};
+
+struct CodeObject {
+  std::string kind;     // "spirv"
+  std::string file;     // "code/0.spv", inside the bundle
+  std::uint64_t size = 0;
+  std::string hash;     // XXH3-128 of the bytes
+  std::string name;     // debug name or source file named in it, or empty
+};
+
+struct LeftOut {
+  std::string what;  // "queue 1"
+  std::string why;   // "did not drain within 2 s"
+};
+
+struct Manifest {
+  int format = kFormatVersion;
+  std::string made_by;  // "klab 0.1.0"
+  std::string made_at;  // UTC
+  DeviceIdentity device;
+  Program program;
+  Scope scope = Scope::reachable;
+  std::vector<CodeObject> code;
+  std::vector<Dispatch> dispatches;  // of one kernel
+  std::vector<LeftOut> left_out;
+  std::string index_hash;  // XXH3-128 of data.idx; the writer fills it in
+};
+
+void to_json(Json& j, const DeviceIdentity& v);
+void from_json(const Json& j, DeviceIdentity& v);
+void to_json(Json& j, const Dispatch& v);
+void from_json(const Json& j, Dispatch& v);
+void to_json(Json& j, const Region& v);
+void from_json(const Json& j, Region& v);
+void to_json(Json& j, const Proof& v);
+void from_json(const Json& j, Proof& v);
+void to_json(Json& j, const Manifest& v);
+void from_json(const Json& j, Manifest& v);
+
+/// Text of manifest.json: pretty JSON whose last member "seal" is the XXH3-128 of the compact JSON without it.
+std::string write_manifest(const Manifest& manifest);
+
+/// Parses and checks foreign text: seal, version, every index in range, sizes that can exist (a region ends before
+/// 2^63, a bundle's regions sum below 2^48), file names that stay in the folder. Nothing large is allocated before.
+/// Errors: invalid_data, bundle_corrupt (seal), bundle_version.
+Result<Manifest> read_manifest(std::string_view text, std::string_view source);
+
+}  // namespace klab::bundle

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is said to klab-compile (one JSON request on its stdin) and what it answers (one JSON on stdout).
+// In-process compilers crash on some inputs, so they live in that program.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/json.h"
+
+namespace klab::compile {
+
+enum class Severity { error, warning, note };
+KLAB_JSON_ENUM(Severity, error, warning, note)
+
+struct Message {
+  Severity severity = Severity::error;
+  std::string file;        // as the user named it
+  std::uint32_t line = 0;  // from 1; 0: none
+  std::string text;
+};
+
+/// How a source becomes a code object. Part of a variant's identity.
+struct Options {
+  std::vector<std::string> include_folders;
+  std::vector<std::string> defines;        // "NAME" or "NAME=VALUE"
+  std::string optimisation = "performance";  // "none", "size", "performance"
+  std::string target = "vulkan1.2";        // "vulkan1.0" .. "vulkan1.3", optionally ",spv1.5"
+  std::string entry_point = "main";
+  bool debug_info = false;
+};
+void to_json(Json& j, const Options& v);
+void from_json(const Json& j, Options& v);
+
+struct ReflectedBinding {
+  std::uint32_t set = 0, binding = 0, count = 1;
+  std::string type;    // "storage_buffer", "uniform_buffer", "storage_image", ...
+  std::string name;
+  std::uint64_t size = 0;     // bytes of the fixed part of the block
+  bool read_only = false, write_only = false;
+};
+struct ReflectedSpec {
+  std::uint32_t id = 0;
+  std::string name, type;  // "uint32", "float", "bool"
+  Bytes default_value;
+};
+/// Facts of a SPIR-V module, read with SPIRV-Tools. Sources: SPIR-V specification 1.6.
+struct Reflection {
+  std::string version;                     // "1.5"
+  std::vector<std::string> entry_points;   // GLCompute ones
+  std::array<std::uint32_t, 3> block{0, 0, 0};  // LocalSize or its defaults; 0: not known
+  bool block_from_spec = false;            // LocalSizeId or WorkgroupSize through specialization constants
+  std::vector<ReflectedBinding> bindings;
+  std::vector<ReflectedSpec> spec_constants;
+  std::uint32_t push_constant_bytes = 0;
+  std::uint64_t shared_bytes = 0;          // Workgroup storage class
+  std::uint64_t instructions = 0;          // inside functions
+  std::uint64_t matrix_instructions = 0;   // OpCooperativeMatrixMulAdd{KHR,NV}
+  std::uint64_t atomic_instructions = 0, barrier_instructions = 0, float_atomics = 0;
+  std::vector<std::string> capabilities;
+  std::vector<std::string> source_files;   // OpSource / OpString named by debug information
+  std::string source_text;                 // embedded source, when there is one
+  std::string source_language;             // "GLSL", "HLSL", ...
+  bool uses_physical_addresses = false;    // PhysicalStorageBuffer
+};
+void to_json(Json& j, const Reflection& v);
+void from_json(const Json& j, Reflection& v);
+
+struct Request {
+  std::string verb = "compile";   // "compile", "reflect", "disassemble"
+  std::string language = "glsl";  // "glsl", "spirv" (given directly: validated and copied)
+  std::string source;             // path
+  std::string source_text;        // used in place of the file's content when not empty (`source` still names it)
+  std::string output;             // path of the code object to write
+  Options options;
+};
+void to_json(Json& j, const Request& v);
+void from_json(const Json& j, Request& v);
+
+struct Answer {
+  bool ok = false;
+  std::optional<Error> error;       // compile_failed, missing_symbol, not_found, invalid_data, environment
+  std::vector<Message> messages;
+  std::string log;                  // the compiler's own text
+  std::string output, hash;         // code object and its XXH3-128
+  std::string compiler;             // "shaderc 2023.2 ..."
+  Reflection reflection;
+  std::string disassembly;          // verb "disassemble"
+};
+void to_json(Json& j, const Answer& v);
+void from_json(const Json& j, Answer& v);
+
+/// Runs klab-compile. A crash or a hang (`limit_s`) of it is compile_failed with that said.
+/// Errors: environment (klab-compile is not beside klab). Otherwise an Answer, ok or not.
+Result<Answer> run_compiler(const Request& request, double limit_s = 120);
+
+}  // namespace klab::compile

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one small interface that a GPU API implements, in bundle terms.
+// Not here: what to restore, validate or measure (worker/), and any vendor type.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "bundle/manifest.h"
+
+namespace klab::gpu {
+
+using MemoryId = std::uint32_t;
+using CodeId = std::uint32_t;
+using LaunchId = std::uint32_t;
+
+/// Asked for, never assumed.
+struct Abilities {
+  bool fixed_addresses = false;     // memory can be placed at a captured virtual address
+  std::string fixed_addresses_by;   // "imported host memory", "capture-replay addresses"
+  bool device_addresses = false;
+  bool counters = false;
+  bool memory_pools = false;        // --memory device|host makes a difference that the API can express
+  bool clock_readout = false;
+  bool matrix_units = false;
+  bool subgroup_size_control = false;
+  bool executable_statistics = false;  // registers, spills from the driver
+  std::uint32_t subgroup_size = 0, min_subgroup_size = 0, max_subgroup_size = 0;
+  std::uint64_t max_allocation = 0;    // bytes
+  std::uint64_t last_level_cache = 0;  // bytes; 0: not known
+  bundle::Dim3 max_grid{65535, 65535, 65535};
+  std::uint32_t max_block_threads = 0, max_shared_bytes = 0;
+};
+void to_json(Json& j, const Abilities& v);
+
+struct MemoryRequest {
+  std::uint64_t address = 0;         // wanted virtual address; 0: any
+  std::uint64_t opaque_address = 0;  // Vulkan capture-replay, see bundle::Region
+  std::uint64_t opaque_memory = 0;
+  std::uint64_t size = 0;            // bytes
+  bundle::MemoryKind kind = bundle::MemoryKind::device;
+  bool needs_address = false;        // `Placed::address` must be filled in
+  std::string pool;                  // "": as captured; "device"; "host"
+  std::uint32_t memory_flags = 0;    // Vulkan: the program's VkMemoryPropertyFlags, to pick the same type
+  std::uint32_t usage = 0;           // Vulkan: the program's VkBufferUsageFlags
+};
+
+struct Placed {
+  MemoryId id = 0;
+  std::uint64_t address = 0;  // device address here, or 0
+  std::string pool;           // what it really got: "device", "host", "device+host"
+};
+
+/// All that one launch needs, in bundle terms.
+struct LaunchSpec {
+  CodeId code = 0;
+  std::string entry_point = "main";
+  bundle::Dim3 grid{1, 1, 1}, base{0, 0, 0};
+  std::uint32_t dynamic_shared_bytes = 0;
+  std::uint32_t required_subgroup_size = 0;
+  std::uint32_t stage_flags = 0, pipeline_flags = 0;
+  std::vector<bundle::LayoutSlot> layout;
+  struct Bound {
+    std::uint32_t set = 0, binding = 0, element = 0;
+    bundle::BindingKind kind = bundle::BindingKind::storage_buffer;
+    MemoryId memory = 0;
+    std::uint64_t offset = 0, range = 0;
+  };
+  std::vector<Bound> bindings;
+  std::vector<bundle::PushRange> push_ranges;
+  std::vector<std::byte> push_constants;
+  std::vector<bundle::SpecConstant> spec_constants;
+};
+
+/// Figures of a compiled kernel; empty where the driver has none.
+struct Resources {
+  std::optional<std::uint32_t> vector_registers, scalar_registers, spilled_registers;
+  std::optional<std::uint64_t> scratch_bytes, shared_bytes, code_bytes;
+  std::optional<std::uint32_t> subgroup_size;
+  std::optional<double> occupancy;          // 0..1
+  struct Statistic { std::string name, value; };
+  std::vector<Statistic> driver;            // as the driver names them
+  std::string isa;                          // disassembly text, when the driver gives it
+};
+void to_json(Json& j, const Resources& v);
+void from_json(const Json& j, Resources& v);
+
+/// One step of a batch. Steps run in order, each after all memory effects of the one before.
+struct Step {
+  enum class Kind { launch, copy, fill } kind = Kind::launch;
+  LaunchId launch = 0;
+  bool timed = false;                       // launch only: its GPU time is returned
+  MemoryId to = 0, from = 0;                // copy: from -> to; fill: to
+  std::uint64_t to_offset = 0, from_offset = 0, size = 0;  // multiples of 4 for fill
+  std::uint32_t value = 0;                  // fill
+  static Step launch_of(LaunchId id, bool timed) { return {.kind = Kind::launch, .launch = id, .timed = timed}; }
+  static Step copy_of(MemoryId to, std::uint64_t to_offset, MemoryId from, std::uint64_t from_offset, std::uint64_t size) {
+    return {.kind = Kind::copy, .to = to, .from = from, .to_offset = to_offset, .from_offset = from_offset, .size = size};
+  }
+  static Step fill_of(MemoryId to, std::uint64_t offset, std::uint64_t size, std::uint32_t value) {
+    return {.kind = Kind::fill, .to = to, .to_offset = offset, .size = size, .value = value};
+  }
+};
+
+struct BatchResult {
+  std::vector<double> launch_ns;  // of timed launches, in order
+  double wall_ns = 0;             // submit to completion, host clock
+};
+
+/// One open device. Thread: the one that opened it. After device_fault only destruction is allowed.
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual const bundle::DeviceIdentity& identity() const = 0;
+  virtual const Abilities& abilities() const = 0;
+
+  /// Places all regions of a capture at once, so that neighbours can share a page or an allocation.
+  /// With `exact`, every request that has an address must get it: address_collision otherwise, and nothing is kept.
+  /// Memory has redzones or unused page ends where the API allows; contents are undefined.
+  /// Errors: address_collision, out_of_memory, unsupported (a pool that this API cannot express; says why).
+  virtual Result<std::vector<Placed>> place(std::span<const MemoryRequest> requests, bool exact) = 0;
+  virtual void release(MemoryId memory) = 0;
+  virtual Status upload(MemoryId memory, std::uint64_t offset, std::span<const std::byte> bytes) = 0;
+  virtual Status download(MemoryId memory, std::uint64_t offset, std::span<std::byte> bytes) = 0;
+  /// Host pointer to the memory when it is cheap to read there (CPU devices, APUs), else nullptr. Valid between batches.
+  virtual std::byte* host_view(MemoryId memory) = 0;
+
+  /// Errors: invalid_data, compile_failed (the driver's compiler, with its log).
+  virtual Result<CodeId> load(std::span<const std::byte> code) = 0;
+  virtual void unload(CodeId code) = 0;
+  /// Errors: missing_symbol, launch_failed (limits exceeded: says which), compile_failed.
+  virtual Result<LaunchId> prepare(const LaunchSpec& spec) = 0;
+  virtual void discard(LaunchId launch) = 0;
+  virtual Result<Resources> resources(LaunchId launch) = 0;
+
+  /// Runs a batch and waits for the whole device. Errors: device_fault, timeout (then the device is unusable).
+  virtual Result<BatchResult> run(std::span<const Step> steps, std::uint64_t timeout_ns) = 0;
+
+  /// Code of Klab's own kernel `name` (kernels/) in this API's form, or an empty span when it has none.
+  virtual std::span<const std::byte> builtin_kernel(std::string_view name) const = 0;
+};
+
+struct Listed {
+  bundle::DeviceIdentity identity;
+  Abilities abilities;
+};
+
+/// A GPU API. `list` and `open` load its vendor library with dlopen; without it: environment, naming the package.
+class Api {
+ public:
+  virtual ~Api() = default;
+  virtual std::string_view name() const = 0;
+  virtual Result<std::vector<Listed>> list() = 0;
+  /// `selector`: empty (the first real GPU, else the first device), an index of list(), a uuid, or part of a name.
+  virtual Result<std::unique_ptr<Device>> open(std::string_view selector) = 0;
+};
+
+/// The APIs of this build, in the order of the registration lines in registry.cpp.
+std::span<const std::unique_ptr<Api>> apis();
+/// Errors: unsupported, naming those that are there.
+Result<Api*> find_api(std::string_view name);
+
+}  // namespace klab::gpu
