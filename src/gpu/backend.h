@@ -145,6 +145,10 @@ class Device {
   virtual std::span<const std::byte> builtin_kernel(std::string_view name) const = 0;
 };
 
+struct AddressRange {
+  std::uint64_t address = 0, size = 0;
+};
+
 struct Listed {
   bundle::DeviceIdentity identity;
   Abilities abilities;
@@ -157,7 +161,9 @@ class Api {
   virtual std::string_view name() const = 0;
   virtual Result<std::vector<Listed>> list() = 0;
   /// `selector`: empty (the first real GPU, else the first device), an index of list(), a uuid, or part of a name.
-  virtual Result<std::unique_ptr<Device>> open(std::string_view selector) = 0;
+  /// `wanted`: address ranges that place() will ask for exactly. Where holding them before the driver loads helps
+  /// (CPU drivers) the backend does so; a range that is taken already is not an error here.
+  virtual Result<std::unique_ptr<Device>> open(std::string_view selector, std::span<const AddressRange> wanted = {}) = 0;
 };
 
 /// The APIs of this build, in the order of the registration lines in registry.cpp.

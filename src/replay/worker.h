@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 
+#include "base/files.h"
 #include "replay/protocol.h"
 
 namespace klab::replay {
@@ -19,7 +20,8 @@ class Worker {
     std::uint64_t log_cap = 64ull << 20;
     std::map<std::string, std::optional<std::string>> environment;
   };
-  explicit Worker(Options options = {});
+  Worker();
+  explicit Worker(Options options);
   Worker(Worker&&) noexcept;
   ~Worker();
 
