@@ -29,7 +29,7 @@ endif()
 include_directories(${CMAKE_SOURCE_DIR}/src)
 
 function(klab_test target)
-  if(NOT KLAB_TESTS)
+  if(NOT KLAB_TESTS OR NOT GTest_FOUND)
     return()
   endif()
   cmake_parse_arguments(T "" "LABEL" "SOURCES;DEPS" ${ARGN})
