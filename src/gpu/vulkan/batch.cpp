@@ -134,6 +134,10 @@ Status VulkanDevice::submit_and_wait(std::span<const Step> steps, std::uint64_t 
     }
     KLAB_VK_TRY(call_.EndCommandBuffer(commands_[i]), "vkEndCommandBuffer");
   }
+  if (fence_ == VK_NULL_HANDLE) {  // not at open: an offline driver (RADV's null device) has none, yet it compiles
+    const VkFenceCreateInfo info{.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
+    KLAB_VK_TRY(call_.CreateFence(device_, &info, nullptr, &fence_), "vkCreateFence");
+  }
   KLAB_VK_TRY(call_.ResetFences(device_, 1, &fence_), "vkResetFences");
   const auto start = std::chrono::steady_clock::now();
   for (std::size_t i = 0; i < count; ++i) {

@@ -104,8 +104,6 @@ Status VulkanDevice::create_device() {
                                      .flags = VK_COMMAND_POOL_CREATE_TRANSIENT_BIT,
                                      .queueFamilyIndex = queue_family_};
   KLAB_VK_TRY(call_.CreateCommandPool(device_, &pool, nullptr, &pool_), "vkCreateCommandPool");
-  const VkFenceCreateInfo fence{.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
-  KLAB_VK_TRY(call_.CreateFence(device_, &fence, nullptr, &fence_), "vkCreateFence");
   return {};
 }
 
