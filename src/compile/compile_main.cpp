@@ -19,7 +19,7 @@ constexpr char kHelp[] =
     "  klab-compile < request.json > answer.json\n"
     "  echo '{\"verb\": \"reflect\", \"source\": \"a.spv\"}' | klab-compile\n"
     "\n"
-    "verb      compile (to \"output\"), reflect, disassemble\n"
+    "verb      compile (to \"output\"), reflect, disassemble, batch\n"
     "language  glsl, spirv (.spv, or .spvasm text)\n"
     "options   include_folders, defines, optimisation (none, size, performance),\n"
     "          target (vulkan1.2 or vulkan1.2,spv1.5), entry_point, debug_info\n"

@@ -129,6 +129,7 @@ void from_json(const Json& j, Reflection& v) {
 void to_json(Json& j, const Request& v) {
   j = Json{{"verb", v.verb}, {"language", v.language}, {"source", v.source}, {"output", v.output},
            {"options", v.options}};
+  if (!v.batch.empty()) j["batch"] = v.batch;
   if (v.source_text.empty()) return;
   if (is_utf8(v.source_text)) j["source_text"] = v.source_text;
   else j["source_bytes"] = to_hex(std::as_bytes(std::span(v.source_text)));
@@ -145,6 +146,7 @@ void from_json(const Json& j, Request& v) {
   }
   read_optional(j, "output", v.output);
   read_optional(j, "options", v.options);
+  read_optional(j, "batch", v.batch);
 }
 
 void to_json(Json& j, const Dependency& v) { j = Json{{"path", v.path}, {"hash", v.hash}}; }
@@ -166,6 +168,7 @@ void to_json(Json& j, const Answer& v) {
            {"reflection", v.reflection}};
   if (v.error) j["error"] = *v.error;
   if (!v.disassembly.empty()) j["disassembly"] = v.disassembly;
+  if (!v.batch.empty()) j["batch"] = v.batch;
 }
 void from_json(const Json& j, Answer& v) {
   read_required(j, "ok", v.ok);
@@ -180,6 +183,7 @@ void from_json(const Json& j, Answer& v) {
   read_optional(j, "cached", v.cached);
   read_optional(j, "reflection", v.reflection);
   read_optional(j, "disassembly", v.disassembly);
+  read_optional(j, "batch", v.batch);
 }
 
 fs::path compiler_program() {
@@ -218,6 +222,8 @@ Result<Answer> run_compiler(const Request& request, double limit_s) {
   auto json = parse_json(finished->out, "klab-compile's answer");
   auto answer = json ? decode_json<Answer>(*json, "klab-compile's answer") : Result<Answer>(fail(json.error()));
   if (answer && !answer->ok && !answer->error) answer = fail(ErrorCode::invalid_data, "it names no error");
+  if (answer && answer->batch.size() != request.batch.size())
+    answer = fail(ErrorCode::invalid_data, fmt::format("{} answers to {} requests", answer->batch.size(), request.batch.size()));
   if (!answer)
     return failed_answer(fmt::format("klab-compile {} without a usable answer on {}: {}", to_string(finished->status),
                                      what, answer.error().what),

@@ -77,7 +77,7 @@ Status fill(const Request& request, Answer& answer) {
     KLAB_TRY(const std::string bytes, source_text(request));
     KLAB_TRY(words, words_of(bytes));
   } else {
-    return fail(ErrorCode::usage, fmt::format("unknown verb \"{}\"", request.verb), "compile, reflect or disassemble");
+    return fail(ErrorCode::usage, fmt::format("unknown verb \"{}\"", request.verb), "compile, reflect, disassemble or batch");
   }
   answer.hash = to_string(hash_text(as_text(words)));
   if (request.verb == "disassemble") {
@@ -100,6 +100,13 @@ Status fill(const Request& request, Answer& answer) {
 Answer serve(const Request& request) {
   Answer answer;
   answer.compiler = fmt::format("{}, {}", glsl_version(), tools_version());
+  if (request.verb == "batch") {
+    for (const Request& one : request.batch) answer.batch.push_back(one.verb == "batch" ? Answer{} : serve(one));
+    for (Answer& one : answer.batch)
+      if (!one.ok && !one.error) one.error = Error{ErrorCode::usage, "a batch inside a batch", ""};
+    answer.ok = true;
+    return answer;
+  }
   try {
     if (auto s = fill(request, answer); !s) answer.error = s.error();
   } catch (const std::exception& e) {

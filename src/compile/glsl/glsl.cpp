@@ -23,10 +23,17 @@ class Includer : public shaderc::CompileOptions::IncluderInterface {
   shaderc_include_result* GetInclude(const char* requested, shaderc_include_type type, const char* requesting,
                                      std::size_t depth) override {
     auto answer = std::make_unique<IncludeAnswer>();
-    auto found = finder_.find(requested, requesting, type == shaderc_include_type_relative, depth);
-    if (found) answer->file = std::move(*found);
-    else  // shaderc's way to say no: no name, and the reason as content
-      answer->file.content = found.error().what + (found.error().hint.empty() ? "" : " (" + found.error().hint + ")");
+    const bool relative = type == shaderc_include_type_relative;
+    auto found = finder_.find(requested, requesting, relative, depth);
+    if (found) {
+      answer->file = std::move(*found);
+    } else {
+      // A "..." that failed is asked for again as <...>: the first reason is the one to tell.
+      const std::string what = found.error().what + (found.error().hint.empty() ? "" : " (" + found.error().hint + ")");
+      if (relative) failed_ = requested, why_ = what;
+      // shaderc's way to say no: no name, and the reason as content.
+      answer->file.content = !relative && failed_ == requested ? why_ : what;
+    }
     answer->result = {answer->file.name.data(), answer->file.name.size(), answer->file.content.data(),
                       answer->file.content.size(), answer.get()};
     return &answer.release()->result;
@@ -35,6 +42,7 @@ class Includer : public shaderc::CompileOptions::IncluderInterface {
 
  private:
   IncludeFinder& finder_;
+  std::string failed_, why_;
 };
 
 bool is_macro_name(std::string_view name) {

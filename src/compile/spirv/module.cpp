@@ -64,7 +64,7 @@ Result<Target> parse_target(std::string_view text) {
   const std::string_view spirv = text.substr(comma + 1);
   if (spirv.size() != 6 || !spirv.starts_with("spv1.") || spirv[5] < '0' || spirv[5] > '6') return bad();
   target.spirv = 0x10000u | (static_cast<std::uint32_t>(spirv[5] - '0') << 8);
-  spv_target_env env;
+  spv_target_env env;  // the least one that has both
   if (!spvParseVulkanEnv(target.vulkan, target.spirv, &env))
     return fail(ErrorCode::usage, fmt::format("{} cannot take {}", vulkan, spirv), "a newer vulkan1.N takes newer SPIR-V");
   return target;
