@@ -93,6 +93,21 @@ Result<fs::path> bundle_path(const fs::path& path) {
   return clean;
 }
 
+Result<fs::path> partial_path(const fs::path& path) {
+  const auto start = start_time(::getpid());
+  if (!start) return fail(ErrorCode::environment, "/proc/self/stat cannot be read", "mount /proc");
+  return path.parent_path() /
+         fmt::format(".{}.{}-{}-{}{}", path.filename().string(), ::getpid(), *start, new_id(4), kSuffix);
+}
+
+Status rename_new(const fs::path& from, const fs::path& to) {
+  if (rename_with(from, to, RENAME_NOREPLACE) == 0) return {};
+  // A filesystem without the flag: look first, and leave the small gap.
+  if (errno == EINVAL && !there(to) && ::rename(from.c_str(), to.c_str()) == 0) return {};
+  if (errno == EEXIST || there(to)) return already_there(to, false);
+  return fail_errno(errno, to.string());
+}
+
 bool looks_like_bundle(const fs::path& path) {
   std::error_code ec;
   if (fs::symlink_status(path, ec).type() != fs::file_type::directory) return false;
@@ -118,10 +133,7 @@ Result<Staging> Staging::create(const fs::path& path, bool replace) {
   KLAB_TRY(s.path_, bundle_path(path));
   if (there(s.path_) && !(replace && looks_like_bundle(s.path_))) return already_there(s.path_, replace);
   KLAB_TRY_VOID(make_folders(s.path_.parent_path()));
-  const auto start = start_time(::getpid());
-  if (!start) return fail(ErrorCode::environment, "/proc/self/stat cannot be read", "mount /proc");
-  const fs::path folder = s.path_.parent_path() / fmt::format(".{}.{}-{}-{}{}", s.path_.filename().string(),
-                                                              ::getpid(), *start, new_id(4), kSuffix);
+  KLAB_TRY(const fs::path folder, partial_path(s.path_));
   if (::mkdir(folder.c_str(), 0700) != 0) return fail_errno(errno, folder.string());
   s.folder_ = folder;
   s.owner_ = ::getpid();
@@ -187,19 +199,11 @@ Status Staging::write_file(const fs::path& name, std::span<const std::byte> byte
 Status Staging::publish() {
   KLAB_TRY_VOID(sync_folder(folder_ / "code"));
   KLAB_TRY_VOID(sync_folder(folder_));
-  bool exchanged = false;
-  if (rename_with(folder_, path_, RENAME_NOREPLACE) != 0) {
-    if (errno == EEXIST && replace_ && looks_like_bundle(path_)) {
-      if (rename_with(folder_, path_, RENAME_EXCHANGE) != 0) return fail_errno(errno, path_.string());
-      exchanged = true;
-    } else if (errno == EEXIST) {
-      return already_there(path_, replace_);
-    } else if (errno == EINVAL && !there(path_)) {
-      // A filesystem without the flag: plain rename still refuses a folder that is not empty.
-      if (::rename(folder_.c_str(), path_.c_str()) != 0) return fail_errno(errno, path_.string());
-    } else {
-      return fail_errno(errno, path_.string());
-    }
+  const bool exchanged = replace_ && looks_like_bundle(path_);
+  if (exchanged) {
+    if (rename_with(folder_, path_, RENAME_EXCHANGE) != 0) return fail_errno(errno, path_.string());
+  } else if (auto s = rename_new(folder_, path_); !s) {
+    return replace_ && s.error().code == ErrorCode::usage ? already_there(path_, true) : fail(s.error());
   }
   if (auto s = sync_folder(path_.parent_path()); !s) {
     rename_with(path_, folder_, exchanged ? RENAME_EXCHANGE : RENAME_NOREPLACE);
@@ -222,13 +226,13 @@ int sweep_partial(const fs::path& folder) {
   for (; !ec && it != fs::directory_iterator(); it.increment(ec)) {
     const auto owner = owner_of(it->path().filename().string());
     struct stat st {};
-    if (!owner || alive(*owner) || ::lstat(it->path().c_str(), &st) != 0 || !S_ISDIR(st.st_mode) ||
-        st.st_uid != ::geteuid())
+    if (!owner || alive(*owner) || ::lstat(it->path().c_str(), &st) != 0 ||
+        !(S_ISDIR(st.st_mode) || S_ISREG(st.st_mode)) || st.st_uid != ::geteuid())
       continue;
     dead.push_back(it->path());
   }
   for (const fs::path& path : dead) {
-    Fd lock(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    Fd lock(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC));
     if (lock && ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) continue;
     std::error_code failed;
     fs::remove_all(path, failed);

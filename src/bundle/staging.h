@@ -12,14 +12,20 @@ namespace klab::bundle {
 /// `path` without a trailing slash; usage when it has no file name.
 Result<fs::path> bundle_path(const fs::path& path);
 
+/// `.NAME.PID-START-XXXX.partial` beside `path`: a name that sweep_partial knows the owner of.
+Result<fs::path> partial_path(const fs::path& path);
+
+/// Renames, refusing to overwrite. Errors: usage when `to` exists, io_failed.
+Status rename_new(const fs::path& from, const fs::path& to);
+
 /// Whether `path` holds a bundle and nothing else: only such a folder may ever be replaced.
 bool looks_like_bundle(const fs::path& path);
 
-/// An open staging folder, held with a lock that marks it as in use.
+/// A staging folder, held with a lock that marks it as in use.
 /// Destruction removes it unless `publish` moved it.
 class Staging {
  public:
-  /// Creates `.NAME.PID-START-XXXX.partial` (0700) with a folder code/ in it. Parents are created.
+  /// Creates the folder (0700) with a folder code/ in it. Parents are created.
   /// Errors: usage when `path` exists and may not be replaced, io_failed, disk_full.
   static Result<Staging> create(const fs::path& path, bool replace);
   Staging(Staging&& other) noexcept;
