@@ -8,7 +8,7 @@
 #include "base/subprocess.h"
 #include "compile/cache.h"
 #include "compile/protocol.h"
-#include "compile/test_util.h"
+#include "base/test_util.h"
 
 namespace klab::compile {
 namespace {

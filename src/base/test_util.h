@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared by this folder's tests: a folder of files that goes away, and an environment variable set for a while.
+// For tests: a folder of files that goes away, and an environment variable set for a while.
 #pragma once
 #include <cstdlib>
 #include <string>
