@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/ids.h"
@@ -86,6 +88,16 @@ TEST(Subprocess, kills_the_whole_group_at_the_limit) {
   EXPECT_TRUE(done->timed_out);
 }
 
+TEST(Subprocess, threads_may_feed_children_that_do_not_read) {
+  const std::string much(1 << 20, 'x');
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i)
+    threads.emplace_back([&] {
+      for (int n = 0; n < 20; ++n) EXPECT_TRUE(run_program({.argv = {"true"}}, much)->status.ok());
+    });
+  for (std::thread& t : threads) t.join();
+}
+
 TEST(Subprocess, names_a_program_that_is_not_there) {
   auto done = run_program({.argv = {"no-such-program-here"}});
   ASSERT_FALSE(done);
@@ -95,7 +107,9 @@ TEST(Subprocess, names_a_program_that_is_not_there) {
 TEST(Subprocess, passes_extra_descriptors_and_environment) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
-  auto done = run_program({.argv = {"sh", "-c", "echo $KLAB_X >&5"}, .environment = {{"KLAB_X", "y"}}, .extra_fds = {{5, ends[1]}}});
+  auto done = run_program({.argv = {"sh", "-c", "echo $KLAB_X >&5"},
+                           .environment = {{"KLAB_X", "y"}},
+                           .extra_fds = {{5, ends[1]}}});
   ASSERT_TRUE(done && done->status.ok());
   char text[3] = {};
   EXPECT_EQ(::read(ends[0], text, 2), 2);
