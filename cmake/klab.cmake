@@ -3,11 +3,11 @@
 
 add_compile_options(-Wall -Wextra -Wno-missing-field-initializers)
 if(KLAB_SANITIZE)
-  add_compile_options(-fsanitize=${KLAB_SANITIZE} -fno-omit-frame-pointer)
+  add_compile_options(-fsanitize=${KLAB_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${KLAB_SANITIZE})
 endif()
 if(KLAB_FUZZ)
-  add_compile_options(-fsanitize=fuzzer-no-link,address,undefined)
+  add_compile_options(-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all)
   add_link_options(-fsanitize=address,undefined)
 endif()
 
@@ -29,7 +29,7 @@ endif()
 include_directories(${CMAKE_SOURCE_DIR}/src)
 
 function(klab_test target)
-  if(NOT KLAB_TESTS)
+  if(NOT KLAB_TESTS OR NOT GTest_FOUND)
     return()
   endif()
   cmake_parse_arguments(T "" "LABEL" "SOURCES;DEPS" ${ARGN})

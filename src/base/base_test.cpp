@@ -95,7 +95,9 @@ TEST(Subprocess, names_a_program_that_is_not_there) {
 TEST(Subprocess, passes_extra_descriptors_and_environment) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
-  auto done = run_program({.argv = {"sh", "-c", "echo $KLAB_X >&5"}, .environment = {{"KLAB_X", "y"}}, .extra_fds = {{5, ends[1]}}});
+  auto done = run_program({.argv = {"sh", "-c", "echo $KLAB_X >&5"},
+                           .environment = {{"KLAB_X", "y"}},
+                           .extra_fds = {{5, ends[1]}}});
   ASSERT_TRUE(done && done->status.ok());
   char text[3] = {};
   EXPECT_EQ(::read(ends[0], text, 2), 2);

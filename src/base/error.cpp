@@ -17,8 +17,8 @@ struct Row {
   int exit;
 };
 
-// Exit codes: 1 no code of its own, 2 usage, 3 differs, 6 environment, 7 build, 8 replay, 9 target or capture,
-// 10 cap, 70 our bug, 130 interrupted.
+// Exit codes: 1 no code of its own, 2 usage, 3 differs, 6 environment, 7 build, 8 replay, 9 target or
+// capture, 10 cap, 70 our bug, 130 interrupted.
 constexpr Row kRows[] = {
     {ErrorCode::internal, "internal", 70},
     {ErrorCode::usage, "usage", 2},

@@ -12,34 +12,35 @@ namespace klab {
 
 /// Durable: names and numbers appear in JSON, logs and stores. Add, never alter.
 enum class ErrorCode : std::uint16_t {
-  internal = 1,             // a bug of ours
-  usage = 2,                // bad arguments
-  not_found = 3,            // a path, id or name that does not exist
-  io_failed = 4,            // read, write, rename; `vendor` is errno
-  disk_full = 5,            // ENOSPC or EDQUOT
-  invalid_data = 6,         // foreign bytes that do not parse
-  bundle_corrupt = 7,       // a stored hash disagrees; never retried
-  bundle_version = 8,       // written by a newer format
-  cap_reached = 9,          // a size, count or time cap of ours
-  environment = 10,         // a tool, driver or permission is missing
-  no_device = 11,           // no such GPU here
-  unsupported = 12,         // a named feature that this backend or version does not have
-  no_such_kernel = 13,      // nothing matched; the hint names the nearest
-  target_failed = 14,       // the user's program crashed or could not start
-  capture_refused = 15,     // the dispatch uses something that is not captured yet, or did not drain
-  compile_failed = 16,      // compiler diagnostics in `what`
-  missing_symbol = 17,      // the code object has no such entry point
-  launch_failed = 18,       // the driver refused the launch
-  device_fault = 19,        // device lost, memory fault
-  timeout = 20,             // a dispatch, worker or tool ran past its budget
-  out_of_memory = 21,       // device or host memory
-  worker_lost = 22,         // the worker process died without an answer
-  address_collision = 23,   // a captured virtual address is taken in this process; the worker re-executes itself
-  not_correct = 24,         // save without a `correct` verdict
-  source_changed = 25,      // the file differs from what was read
-  store_failed = 26,        // SQLite; `vendor` is its code
-  interrupted = 27,         // SIGINT
-  mode_mismatch = 28,       // the mode that ran is not the one asked for
+  internal = 1,          // a bug of ours
+  usage = 2,             // bad arguments
+  not_found = 3,         // a path, id or name that does not exist
+  io_failed = 4,         // read, write, rename; `vendor` is errno
+  disk_full = 5,         // ENOSPC or EDQUOT
+  invalid_data = 6,      // foreign bytes that do not parse
+  bundle_corrupt = 7,    // a stored hash disagrees; never retried
+  bundle_version = 8,    // written by a newer format
+  cap_reached = 9,       // a size, count or time cap of ours
+  environment = 10,      // a tool, driver or permission is missing
+  no_device = 11,        // no such GPU here
+  unsupported = 12,      // a named feature that this backend or version does not have
+  no_such_kernel = 13,   // nothing matched; the hint names the nearest
+  target_failed = 14,    // the user's program crashed or could not start
+  capture_refused = 15,  // the dispatch uses something that is not captured yet, or did not drain
+  compile_failed = 16,   // compiler diagnostics in `what`
+  missing_symbol = 17,   // the code object has no such entry point
+  launch_failed = 18,    // the driver refused the launch
+  device_fault = 19,     // device lost, memory fault
+  timeout = 20,          // a dispatch, worker or tool ran past its budget
+  out_of_memory = 21,    // device or host memory
+  worker_lost = 22,      // the worker process died without an answer
+  address_collision =
+      23,               // a captured virtual address is taken in this process; the worker re-executes itself
+  not_correct = 24,     // save without a `correct` verdict
+  source_changed = 25,  // the file differs from what was read
+  store_failed = 26,    // SQLite; `vendor` is its code
+  interrupted = 27,     // SIGINT
+  mode_mismatch = 28,   // the mode that ran is not the one asked for
 };
 
 std::string_view to_string(ErrorCode code);
@@ -78,14 +79,14 @@ int exit_code(ErrorCode code);
 #define KLAB_CONCAT_(a, b) a##b
 #define KLAB_CONCAT(a, b) KLAB_CONCAT_(a, b)
 /// Returns the error of a Status or Result from the enclosing function.
-#define KLAB_TRY_VOID(expression)                                                        \
-  do {                                                                                   \
-    if (auto klab_status_ = (expression); !klab_status_)                                 \
-      return ::klab::fail(std::move(klab_status_.error()));                              \
+#define KLAB_TRY_VOID(expression)                           \
+  do {                                                      \
+    if (auto klab_status_ = (expression); !klab_status_)    \
+      return ::klab::fail(std::move(klab_status_.error())); \
   } while (false)
 /// `KLAB_TRY(auto x, f());` binds the value or returns the error.
-#define KLAB_TRY(declaration, expression)                                                \
-  auto KLAB_CONCAT(klab_result_, __LINE__) = (expression);                               \
-  if (!KLAB_CONCAT(klab_result_, __LINE__))                                              \
-    return ::klab::fail(std::move(KLAB_CONCAT(klab_result_, __LINE__).error()));         \
+#define KLAB_TRY(declaration, expression)                                        \
+  auto KLAB_CONCAT(klab_result_, __LINE__) = (expression);                       \
+  if (!KLAB_CONCAT(klab_result_, __LINE__))                                      \
+    return ::klab::fail(std::move(KLAB_CONCAT(klab_result_, __LINE__).error())); \
   declaration = std::move(*KLAB_CONCAT(klab_result_, __LINE__))

@@ -43,7 +43,8 @@ Result<std::string> read_file(const fs::path& path, std::uint64_t max_bytes) {
     }
     if (n == 0) return text;
     if (text.size() + static_cast<std::size_t>(n) > max_bytes)
-      return fail(ErrorCode::cap_reached, fmt::format("{} is longer than {} bytes", path.string(), max_bytes));
+      return fail(ErrorCode::cap_reached,
+                  fmt::format("{} is longer than {} bytes", path.string(), max_bytes));
     text.append(buffer, static_cast<std::size_t>(n));
   }
 }
@@ -69,7 +70,8 @@ Status sync_folder(const fs::path& path) {
 }
 
 Status write_file_atomic(const fs::path& path, std::string_view text, unsigned mode) {
-  const fs::path temporary = path.parent_path() / fmt::format(".{}.{}.klab-tmp", path.filename().string(), new_id(8));
+  const fs::path temporary =
+      path.parent_path() / fmt::format(".{}.{}.klab-tmp", path.filename().string(), new_id(8));
   Fd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!fd) return fail_errno(errno, temporary.string());
   auto give_up = [&](tl::unexpected<Error> error) {

@@ -22,7 +22,8 @@ std::optional<Hash128> hash_from(std::string_view text) {
   const char* p = text.data();
   const auto high = std::from_chars(p, p + 16, h.high, 16);
   const auto low = std::from_chars(p + 16, p + 32, h.low, 16);
-  if (high.ec != std::errc() || high.ptr != p + 16 || low.ec != std::errc() || low.ptr != p + 32) return std::nullopt;
+  if (high.ec != std::errc() || high.ptr != p + 16 || low.ec != std::errc() || low.ptr != p + 32)
+    return std::nullopt;
   return h;
 }
 

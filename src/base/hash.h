@@ -27,5 +27,7 @@ std::optional<Hash128> hash_from(std::string_view text);
 
 template <>
 struct std::hash<klab::Hash128> {
-  std::size_t operator()(const klab::Hash128& h) const noexcept { return h.low ^ (h.high * 0x9e3779b97f4a7c15u); }
+  std::size_t operator()(const klab::Hash128& h) const noexcept {
+    return h.low ^ (h.high * 0x9e3779b97f4a7c15u);
+  }
 };

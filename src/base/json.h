@@ -76,8 +76,8 @@ void from_json(const Json& j, Error& error);
 
 }  // namespace klab
 
-/// Enumerators are spelled in JSON as in C++; an unknown word throws (foreign bytes must not become enumerator 0).
-/// Use in the enum's namespace: KLAB_JSON_ENUM(MemoryKind, device, managed)
+/// Enumerators are spelled in JSON as in C++; an unknown word throws (foreign bytes must not become
+/// enumerator 0). Use in the enum's namespace: KLAB_JSON_ENUM(MemoryKind, device, managed)
 #define KLAB_JSON_ENUM_CASE_(E, x) \
   case E::x:                       \
     return #x;
@@ -86,18 +86,18 @@ void from_json(const Json& j, Error& error);
     value = E::x;                \
     return true;                 \
   }
-#define KLAB_JSON_ENUM(E, ...)                                                                        \
-  inline const char* to_string(E value) {                                                             \
-    switch (value) { NLOHMANN_JSON_EXPAND(KLAB_FOR_EACH_(KLAB_JSON_ENUM_CASE_, E, __VA_ARGS__)) }     \
-    return "?";                                                                                       \
-  }                                                                                                   \
-  inline bool from_string(std::string_view text, E& value) {                                          \
-    NLOHMANN_JSON_EXPAND(KLAB_FOR_EACH_(KLAB_JSON_ENUM_IF_, E, __VA_ARGS__)) return false;            \
-  }                                                                                                   \
-  inline void to_json(::klab::Json& j, E value) { j = to_string(value); }                             \
-  inline void from_json(const ::klab::Json& j, E& value) {                                            \
-    if (!j.is_string() || !from_string(j.get_ref<const std::string&>(), value))                       \
-      throw std::runtime_error("unknown " #E ": " + j.dump());                                        \
+#define KLAB_JSON_ENUM(E, ...)                                                                    \
+  inline const char* to_string(E value) {                                                         \
+    switch (value) { NLOHMANN_JSON_EXPAND(KLAB_FOR_EACH_(KLAB_JSON_ENUM_CASE_, E, __VA_ARGS__)) } \
+    return "?";                                                                                   \
+  }                                                                                               \
+  inline bool from_string(std::string_view text, E& value) {                                      \
+    NLOHMANN_JSON_EXPAND(KLAB_FOR_EACH_(KLAB_JSON_ENUM_IF_, E, __VA_ARGS__)) return false;        \
+  }                                                                                               \
+  inline void to_json(::klab::Json& j, E value) { j = to_string(value); }                         \
+  inline void from_json(const ::klab::Json& j, E& value) {                                        \
+    if (!j.is_string() || !from_string(j.get_ref<const std::string&>(), value))                   \
+      throw std::runtime_error("unknown " #E ": " + j.dump());                                    \
   }
 // One macro call per element, up to 24.
 #define KLAB_FE_1(m, e, x) m(e, x)
@@ -117,8 +117,8 @@ void from_json(const Json& j, Error& error);
 #define KLAB_FE_15(m, e, x, ...) m(e, x) KLAB_FE_14(m, e, __VA_ARGS__)
 #define KLAB_FE_16(m, e, x, ...) m(e, x) KLAB_FE_15(m, e, __VA_ARGS__)
 #define KLAB_FE_PICK_(_1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13, _14, _15, _16, N, ...) N
-#define KLAB_FOR_EACH_(m, e, ...)                                                                            \
-  KLAB_FE_PICK_(__VA_ARGS__, KLAB_FE_16, KLAB_FE_15, KLAB_FE_14, KLAB_FE_13, KLAB_FE_12, KLAB_FE_11,         \
-                KLAB_FE_10, KLAB_FE_9, KLAB_FE_8, KLAB_FE_7, KLAB_FE_6, KLAB_FE_5, KLAB_FE_4, KLAB_FE_3,     \
-                KLAB_FE_2, KLAB_FE_1)                                                                        \
+#define KLAB_FOR_EACH_(m, e, ...)                                                                        \
+  KLAB_FE_PICK_(__VA_ARGS__, KLAB_FE_16, KLAB_FE_15, KLAB_FE_14, KLAB_FE_13, KLAB_FE_12, KLAB_FE_11,     \
+                KLAB_FE_10, KLAB_FE_9, KLAB_FE_8, KLAB_FE_7, KLAB_FE_6, KLAB_FE_5, KLAB_FE_4, KLAB_FE_3, \
+                KLAB_FE_2, KLAB_FE_1)                                                                    \
   (m, e, __VA_ARGS__)

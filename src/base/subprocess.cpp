@@ -51,7 +51,8 @@ std::string to_string(const ExitStatus& status) {
 }
 
 fs::path find_program(const std::string& name) {
-  if (name.find('/') != std::string::npos) return ::access(name.c_str(), X_OK) == 0 ? fs::path(name) : fs::path();
+  if (name.find('/') != std::string::npos)
+    return ::access(name.c_str(), X_OK) == 0 ? fs::path(name) : fs::path();
   const char* path = ::getenv("PATH");
   std::string_view rest = path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin";
   while (!rest.empty()) {
@@ -96,7 +97,9 @@ Result<Child> Child::spawn(const SpawnOptions& options) {
     }
     if (!options.working_folder.empty() && ::chdir(options.working_folder.c_str()) != 0) die();
     // Move every wanted descriptor out of the way first, so that none is overwritten before its turn.
-    struct Move { int to, from; };
+    struct Move {
+      int to, from;
+    };
     Move moves[16];
     int count = 0;
     auto want = [&](int to, int from) {
@@ -161,8 +164,10 @@ Child::~Child() {
 void Child::kill(int signal) {
   if (pid_ <= 0) return;
   // The group may outlive its leader; pid reuse of a group is not possible while a member lives.
-  if (own_group_) ::kill(-pid_, signal);
-  else if (!status_) ::kill(pid_, signal);
+  if (own_group_)
+    ::kill(-pid_, signal);
+  else if (!status_)
+    ::kill(pid_, signal);
 }
 
 std::optional<ExitStatus> Child::wait(std::optional<std::chrono::milliseconds> limit) {
@@ -170,7 +175,8 @@ std::optional<ExitStatus> Child::wait(std::optional<std::chrono::milliseconds> l
   if (limit) {
     const auto deadline = Clock::now() + *limit;
     for (;;) {
-      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+      const auto left =
+          std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
       if (pidfd_) {
         pollfd p{pidfd_.get(), POLLIN, 0};
         const int ready = ::poll(&p, 1, static_cast<int>(std::max<long>(left, 0)));
@@ -178,7 +184,9 @@ std::optional<ExitStatus> Child::wait(std::optional<std::chrono::milliseconds> l
         if (ready == 0 || (errno == EINTR && left <= 0)) return std::nullopt;
       } else {
         siginfo_t info{};
-        if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0) break;
+        if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+            info.si_pid != 0)
+          break;
         if (left <= 0) return std::nullopt;
         ::usleep(2000);
       }
@@ -189,9 +197,12 @@ std::optional<ExitStatus> Child::wait(std::optional<std::chrono::milliseconds> l
   do got = ::waitpid(pid_, &raw, 0);
   while (got < 0 && errno == EINTR);
   ExitStatus status;
-  if (got < 0) status.code = 127;
-  else if (WIFSIGNALED(raw)) status.signal = WTERMSIG(raw);
-  else status.code = WEXITSTATUS(raw);
+  if (got < 0)
+    status.code = 127;
+  else if (WIFSIGNALED(raw))
+    status.signal = WTERMSIG(raw);
+  else
+    status.code = WEXITSTATUS(raw);
   status_ = status;
   return status_;
 }
@@ -212,7 +223,8 @@ Result<Finished> run_program(SpawnOptions options, std::string_view input, std::
   in_read = Fd(), out_write = Fd(), err_write = Fd();
   ::fcntl(in_write.get(), F_SETFL, O_NONBLOCK);
   // A child that does not read its input must not end us.
-  struct sigaction ignore {}, before {};
+  struct sigaction ignore {
+  }, before{};
   ignore.sa_handler = SIG_IGN;
   ::sigaction(SIGPIPE, &ignore, &before);
 

@@ -17,13 +17,14 @@
 namespace klab {
 
 struct SpawnOptions {
-  std::vector<std::string> argv;                                 // argv[0] is looked up in PATH
-  std::map<std::string, std::optional<std::string>> environment; // set, or removed when empty; the rest is inherited
-  fs::path working_folder;                                       // empty: ours
-  int in = -1, out = -1, err = -1;                               // -1: /dev/null for `in`, inherited for the others
-  std::map<int, int> extra_fds;                                  // child's number -> ours
-  bool own_group = true;                                         // a terminal's ctrl-C then reaches only us
-  bool die_with_parent = false;                                  // SIGKILL when we die (prctl PR_SET_PDEATHSIG)
+  std::vector<std::string> argv;  // argv[0] is looked up in PATH
+  std::map<std::string, std::optional<std::string>>
+      environment;                  // set, or removed when empty; the rest is inherited
+  fs::path working_folder;          // empty: ours
+  int in = -1, out = -1, err = -1;  // -1: /dev/null for `in`, inherited for the others
+  std::map<int, int> extra_fds;     // child's number -> ours
+  bool own_group = true;            // a terminal's ctrl-C then reaches only us
+  bool die_with_parent = false;     // SIGKILL when we die (prctl PR_SET_PDEATHSIG)
 };
 
 struct ExitStatus {

@@ -15,6 +15,7 @@ namespace klab::bundle {
 
 inline constexpr int kFormatVersion = 1;
 inline constexpr std::uint64_t kChunkSize = 1u << 20;
+inline constexpr std::uint64_t kMaxManifest = 256ull << 20;  // bytes of manifest.json
 inline constexpr std::uint32_t kNoList = 0xffffffff;
 
 using Dim3 = std::array<std::uint32_t, 3>;
@@ -173,6 +174,29 @@ void to_json(Json& j, const Proof& v);
 void from_json(const Json& j, Proof& v);
 void to_json(Json& j, const Manifest& v);
 void from_json(const Json& j, Manifest& v);
+void to_json(Json& j, const Program& v);
+void from_json(const Json& j, Program& v);
+void to_json(Json& j, const Binding& v);
+void from_json(const Json& j, Binding& v);
+void to_json(Json& j, const LayoutSlot& v);
+void from_json(const Json& j, LayoutSlot& v);
+void to_json(Json& j, const PushRange& v);
+void from_json(const Json& j, PushRange& v);
+void to_json(Json& j, const SpecConstant& v);
+void from_json(const Json& j, SpecConstant& v);
+void to_json(Json& j, const ByteRange& v);
+void from_json(const Json& j, ByteRange& v);
+void to_json(Json& j, const CodeObject& v);
+void from_json(const Json& j, CodeObject& v);
+void to_json(Json& j, const LeftOut& v);
+void from_json(const Json& j, LeftOut& v);
+
+/// A Dim3 from JSON; throws when it is not three integers that fit.
+void read_dim3(const Json& value, const char* name, Dim3& out);
+
+/// What a manifest must satisfy to be read or sealed: every index in range, sizes that can exist, file names that
+/// stay in the folder. Errors: invalid_data.
+Status check_manifest(const Manifest& manifest, std::string_view source);
 
 /// Text of manifest.json: pretty JSON whose last member "seal" is the XXH3-128 of the compact JSON without it.
 std::string write_manifest(const Manifest& manifest);

@@ -2,13 +2,14 @@
 // What is said to klab-compile (one JSON request on its stdin) and what it answers (one JSON on stdout).
 // In-process compilers crash on some inputs, so they live in that program.
 #pragma once
+#include <array>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/json.h"
 
 namespace klab::compile {
@@ -74,11 +75,20 @@ struct Request {
   std::string language = "glsl";  // "glsl", "spirv" (given directly: validated and copied)
   std::string source;             // path
   std::string source_text;        // used in place of the file's content when not empty (`source` still names it)
+                                  // bytes that are not UTF-8 travel as hexadecimal "source_bytes"
   std::string output;             // path of the code object to write
   Options options;
 };
 void to_json(Json& j, const Request& v);
 void from_json(const Json& j, Request& v);
+
+/// A file that the compiler looked for besides the source.
+struct Dependency {
+  std::string path;
+  std::string hash;  // XXH3-128 of what was read; empty: it was not there, and the search went on
+};
+void to_json(Json& j, const Dependency& v);
+void from_json(const Json& j, Dependency& v);
 
 struct Answer {
   bool ok = false;
@@ -86,15 +96,23 @@ struct Answer {
   std::vector<Message> messages;
   std::string log;                  // the compiler's own text
   std::string output, hash;         // code object and its XXH3-128
-  std::string compiler;             // "shaderc 2023.2 ..."
+  std::string stripped_hash;        // the same without names, debug information and generator, ids renumbered;
+                                    // empty for a module that does not validate
+  std::string compiler;             // "glslang 12.0.0, SPIRV-Tools v2023.1 ..."
+  std::vector<Dependency> dependencies;
+  bool cached = false;              // nothing was compiled (compile/cache.h)
   Reflection reflection;
   std::string disassembly;          // verb "disassemble"
 };
 void to_json(Json& j, const Answer& v);
 void from_json(const Json& j, Answer& v);
 
+/// $KLAB_COMPILE, else klab-compile beside this program.
+fs::path compiler_program();
+
 /// Runs klab-compile. A crash or a hang (`limit_s`) of it is compile_failed with that said.
 /// Errors: environment (klab-compile is not beside klab). Otherwise an Answer, ok or not.
+/// Thread: any.
 Result<Answer> run_compiler(const Request& request, double limit_s = 120);
 
 }  // namespace klab::compile

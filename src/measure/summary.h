@@ -8,7 +8,8 @@
 
 namespace klab::measure {
 
-/// Order statistics of samples in nanoseconds; quartiles by linear interpolation (Hyndman & Fan 1996, type 7).
+/// Order statistics of samples in nanoseconds; quartiles by linear interpolation (Hyndman & Fan 1996, type
+/// 7).
 struct Summary {
   std::uint64_t count = 0;
   double median_ns = 0, q1_ns = 0, q3_ns = 0, min_ns = 0, max_ns = 0, mean_ns = 0;
@@ -18,8 +19,8 @@ Summary summarise(std::span<const double> samples_ns);
 double quantile(std::span<const double> sorted, double q);
 void to_json(Json& j, const Summary& v);
 
-/// Interleaved medians of A and B: ratio of B's median time to A's, and a percentile bootstrap interval (95 %,
-/// `seed`). Simple form: no claim is made of it.
+/// Interleaved medians of A and B: ratio of B's median time to A's, and a percentile bootstrap interval (95
+/// %, `seed`). Simple form: no claim is made of it.
 struct Ratio {
   double ratio = 1, low = 1, high = 1;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is said to klab-worker and what it answers: length-prefixed JSON (u32 little endian, then text) on one socket.
-// Bulk data is never sent: the worker maps the bundle.
+// What is said to klab-worker and what it answers: length-prefixed JSON (u32 little endian, then text) on one
+// socket. Bulk data is never sent: the worker maps the bundle.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -19,10 +19,20 @@ inline constexpr int kProtocolVersion = 1;
 inline constexpr int kWorkerFd = 3;  // the socket's number in the worker
 inline constexpr std::size_t kMaxMessage = 256u << 20;
 
-enum class Outcome { ok, compile_failed, missing_symbol, launch_failed, device_fault, timeout, out_of_memory,
-                     worker_lost, refused, failed };
-KLAB_JSON_ENUM(Outcome, ok, compile_failed, missing_symbol, launch_failed, device_fault, timeout, out_of_memory,
-               worker_lost, refused, failed)
+enum class Outcome {
+  ok,
+  compile_failed,
+  missing_symbol,
+  launch_failed,
+  device_fault,
+  timeout,
+  out_of_memory,
+  worker_lost,
+  refused,
+  failed
+};
+KLAB_JSON_ENUM(Outcome, ok, compile_failed, missing_symbol, launch_failed, device_fault, timeout,
+               out_of_memory, worker_lost, refused, failed)
 
 enum class Mode { isolated, sustained, repeats };
 KLAB_JSON_ENUM(Mode, isolated, sustained, repeats)
@@ -32,11 +42,11 @@ KLAB_JSON_ENUM(CacheState, cold, warm)
 /// Conditions of a run. Two runs are comparable only when these are equal.
 struct Conditions {
   Mode mode = Mode::isolated;
-  std::uint32_t iterations = 20;   // 1..10,000
-  std::uint32_t repeats = 5;       // mode repeats: replays with fresh allocations
+  std::uint32_t iterations = 20;  // 1..10,000
+  std::uint32_t repeats = 5;      // mode repeats: replays with fresh allocations
   CacheState cache = CacheState::cold;
-  std::string memory;              // "": as captured; "device"; "host"
-  std::uint64_t flush_mb = 0;      // written before each launch; 0 with cold: twice the last-level cache
+  std::string memory;          // "": as captured; "device"; "host"
+  std::uint64_t flush_mb = 0;  // written before each launch; 0 with cold: twice the last-level cache
   bool operator==(const Conditions&) const = default;
 };
 void to_json(Json& j, const Conditions& v);
@@ -45,8 +55,8 @@ void from_json(const Json& j, Conditions& v);
 /// What a variant changes of the captured launch; empty members keep it.
 struct LaunchOverride {
   std::optional<bundle::Dim3> grid;
-  std::map<std::uint32_t, Bytes> spec_constants;    // id -> bytes
-  std::map<std::uint32_t, Bytes> push_constants;    // byte offset -> bytes
+  std::map<std::uint32_t, Bytes> spec_constants;  // id -> bytes
+  std::map<std::uint32_t, Bytes> push_constants;  // byte offset -> bytes
   std::optional<std::uint32_t> subgroup_size;
   std::optional<std::uint32_t> dynamic_shared_bytes;
   std::optional<std::string> entry_point;
@@ -57,23 +67,23 @@ void from_json(const Json& j, LaunchOverride& v);
 
 struct VariantCode {
   std::string label = "baseline";
-  std::string code;        // path of a code object; empty: the captured one
+  std::string code;  // path of a code object; empty: the captured one
   LaunchOverride launch;
 };
 void to_json(Json& j, const VariantCode& v);
 void from_json(const Json& j, VariantCode& v);
 
-/// verb "replay": variants has one. verb "compare": variants[0] is A (the reference), variants[1] is B; their launches
-/// are interleaved (ABBA) in one worker and one layout.
+/// verb "replay": variants has one. verb "compare": variants[0] is A (the reference), variants[1] is B; their
+/// launches are interleaved (ABBA) in one worker and one layout.
 struct Request {
-  std::string verb;                 // "devices", "replay", "compare", "proof", "stop"
-  std::string bundle;               // folder
-  std::uint32_t dispatch = 0;       // which dispatch of the bundle
-  std::string device;               // selector; empty: the bundle's own device, else the API's first
+  std::string verb;            // "devices", "replay", "compare", "proof", "stop"
+  std::string bundle;          // folder
+  std::uint32_t dispatch = 0;  // which dispatch of the bundle
+  std::string device;          // selector; empty: the bundle's own device, else the API's first
   std::vector<VariantCode> variants;
   Conditions conditions;
-  bool validate = true;             // compare each variant's written state with the baseline's
-  std::uint32_t seed = 1;           // order of interleaving, random checks
+  bool validate = true;    // compare each variant's written state with the baseline's
+  std::uint32_t seed = 1;  // order of interleaving, random checks
   double budget_s = 600;
 };
 void to_json(Json& j, const Request& v);
@@ -83,19 +93,19 @@ struct RegionDifference {
   std::uint32_t region = 0;
   std::string name;
   std::uint64_t differing_bytes = 0, first_offset = 0;
-  std::string expected, actual;     // up to 16 bytes at first_offset, hexadecimal
+  std::string expected, actual;  // up to 16 bytes at first_offset, hexadecimal
 };
 
 struct Validation {
   validate::Correctness correctness = validate::Correctness::not_verified;
-  std::string reason;               // one sentence, always filled in
+  std::string reason;  // one sentence, always filled in
   std::string level = "bitwise";
   std::uint64_t checked_bytes = 0, differing_bytes = 0, masked_bytes = 0;
   std::uint32_t launches_checked = 0;
   std::vector<RegionDifference> differences;
   /// Klab's own bad variants: "no-op", "zeros", ... and whether this check caught each.
   std::map<std::string, bool> oracle;
-  std::uint32_t inputs_tried = 1;   // captured inputs and mutated ones
+  std::uint32_t inputs_tried = 1;  // captured inputs and mutated ones
 };
 void to_json(Json& j, const Validation& v);
 void from_json(const Json& j, Validation& v);
@@ -110,9 +120,9 @@ struct VariantAnswer {
   std::vector<double> samples_ns;          // timed launches in run order, GPU nanoseconds
   std::vector<double> replay_averages_ns;  // mode repeats: one per replay
   std::uint64_t restored_bytes_per_iteration = 0;
-  std::uint64_t written_bytes = 0;         // chunks that this variant was seen to write
-  Json resources = Json::object();         // gpu::Resources, as JSON
-  std::string code_hash;                   // XXH3-128 of the code object
+  std::uint64_t written_bytes = 0;  // chunks that this variant was seen to write
+  Json resources = Json::object();  // gpu::Resources, as JSON
+  std::string code_hash;            // XXH3-128 of the code object
   Validation validation;
 };
 void to_json(Json& j, const VariantAnswer& v);
@@ -120,18 +130,19 @@ void from_json(const Json& j, VariantAnswer& v);
 
 struct Answer {
   int protocol = kProtocolVersion;
-  Outcome outcome = Outcome::ok;           // of the request as a whole
+  Outcome outcome = Outcome::ok;  // of the request as a whole
   std::optional<Error> error;
   bundle::DeviceIdentity device;
-  Conditions asked, ran;                   // mode honesty: what was really done
-  std::vector<std::string> notes;          // what differs from the capture: device, memory kind, cache state not settable
+  Conditions asked, ran;  // mode honesty: what was really done
+  std::vector<std::string>
+      notes;  // what differs from the capture: device, memory kind, cache state not settable
   AddressMode address_mode = AddressMode::none;
-  std::string address_by;                  // "imported host memory"
-  std::uint64_t rewritten_words = 0;       // relocated: pointers rewritten
+  std::string address_by;             // "imported host memory"
+  std::uint64_t rewritten_words = 0;  // relocated: pointers rewritten
   std::uint64_t captured_bytes = 0;
   std::vector<VariantAnswer> variants;
-  bundle::Proof proof;                     // verb "proof"
-  Json devices = Json::array();            // verb "devices": gpu::Listed per device, and per-API errors
+  bundle::Proof proof;           // verb "proof"
+  Json devices = Json::array();  // verb "devices": gpu::Listed per device, and per-API errors
   double wall_ms = 0;
 };
 void to_json(Json& j, const Answer& v);

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// 200 small dispatches of three named kernels in one command buffer, submitted --iterations times (3): which
+// execution is the n-th is not known while recording.
+#include "common.h"
+
+using namespace example;
+
+int main(int argc, char** argv) {
+  const Options o = parse(argc, argv, 4096, 3);
+  const std::uint32_t n = o.size, count = 200;
+  Gpu gpu;
+  std::vector<std::uint32_t> a(n), b(n);
+  for (std::uint32_t i = 0; i < n; ++i) a[i] = i * 2654435761u, b[i] = ~i;
+  const Buffer ba = gpu.buffer_of(a, 0, "a"), bb = gpu.buffer_of(b, 0, "b");
+  const char* names[3] = {"scale", "mix", "fold"};
+  Pipeline kernels[3];
+  for (int k = 0; k < 3; ++k)
+    kernels[k] = gpu.pipeline({.shader = std::string("many_dispatches_") + names[k],
+                               .bindings = storage(2),
+                               .push_bytes = 8,
+                               .name = names[k]});
+  const VkDescriptorSet set = gpu.set(kernels[0], {ba, bb});
+  struct Push {
+    std::uint32_t n, step;
+  };
+
+  VkCommandBuffer c = gpu.begin(0);
+  for (std::uint32_t step = 0; step < count; ++step) {
+    dispatch(c, kernels[step % 3], set, Push{n, step}, groups(n, 64));
+    barrier(c);
+  }
+  gpu.end(c);
+  for (std::uint32_t i = 0; i < o.iterations; ++i) gpu.submit(c);
+
+  // The CPU follows the first 3 submissions; a longer run (a benchmark) checks those only by finishing.
+  const std::uint32_t followed = o.iterations <= 3 ? o.iterations : 0;
+  for (std::uint32_t r = 0; r < followed; ++r)
+    for (std::uint32_t step = 0; step < count; ++step)
+      for (std::uint32_t i = 0; i < n; ++i) {
+        if (step % 3 == 0) a[i] = a[i] * 3u + step;
+        if (step % 3 == 1) b[i] ^= a[(i + step) % n] >> 3;
+        if (step % 3 == 2) a[i] += b[n - 1 - i];
+      }
+  std::uint64_t wrong = 0;
+  const auto ga = ba.as<std::uint32_t>(), gb = bb.as<std::uint32_t>();
+  for (std::uint32_t i = 0; followed && i < n; ++i) wrong += ga[i] != a[i] || gb[i] != b[i];
+  return finish(checksum(ga) ^ checksum(gb), wrong, n);
+}

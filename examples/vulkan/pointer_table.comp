@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// out[i] = sum over the listed blocks, reached through two levels of pointers: table -> block -> values.
+#version 450
+#extension GL_EXT_buffer_reference : require
+layout(local_size_x = 64) in;
+
+layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer Values { float v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer Block {
+  Values values;
+  float scale;
+  uint shift;
+};
+layout(buffer_reference, std430, buffer_reference_align = 16) writeonly buffer Output { float v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer Table { Block blocks[]; };
+
+layout(push_constant) uniform Push { Table table; Output result; uint blocks; uint n; };
+
+void main() {
+  const uint i = gl_GlobalInvocationID.x;
+  if (i >= n) return;
+  float sum = 0.0;
+  for (uint b = 0; b < blocks; ++b) {
+    Block block = table.blocks[b];
+    sum += block.scale * block.values.v[(i + block.shift) % n];
+  }
+  result.v[i] = sum;
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the targets share: a scratch folder in memory, and a check that stops the fuzzer.
+#pragma once
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <span>
+#include <string_view>
+
+#include "base/files.h"
+
+#define FUZZ_CHECK(expression)                                  \
+  do {                                                          \
+    if (!(expression)) {                                        \
+      std::fprintf(stderr, "does not hold: %s\n", #expression); \
+      std::abort();                                             \
+    }                                                           \
+  } while (false)
+
+namespace klab::fuzz {
+
+/// One folder for this process, in memory where there is /dev/shm.
+inline const fs::path& scratch() {
+  static const fs::path folder = [] {
+    const fs::path base = fs::exists("/dev/shm") ? fs::path("/dev/shm") : fs::temp_directory_path();
+    const fs::path path = base / ("klab-fuzz-" + std::to_string(::getpid()));
+    fs::create_directories(path);
+    std::atexit([] {
+      std::error_code ec;
+      fs::remove_all(scratch(), ec);
+    });
+    return path;
+  }();
+  return folder;
+}
+
+inline void write_plain(const fs::path& file, std::string_view text) {
+  std::ofstream(file, std::ios::binary | std::ios::trunc) << text;
+}
+
+inline std::string_view text_of(const std::uint8_t* data, std::size_t size) {
+  return {reinterpret_cast<const char*>(data), size};
+}
+
+}  // namespace klab::fuzz

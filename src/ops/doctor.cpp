@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/doctor.h"
+
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "base/ids.h"
+#include "base/units.h"
+#include "compile/protocol.h"
+#include "ops/run.h"
+
+namespace klab::ops {
+namespace {
+
+Check program_beside(const std::string& name, const std::string& purpose) {
+  const fs::path path = program_folder() / name;
+  if (::access(path.c_str(), R_OK) == 0) return {purpose, Health::ok, path.string(), ""};
+  return {purpose, Health::missing, path.string() + " is not there", "build klab whole (./demo does), or reinstall it"};
+}
+
+Check check_store(Lab& lab) {
+  auto store = lab.store();
+  if (!store) return {"store", Health::missing, store.error().what, store.error().hint};
+  std::error_code ec;
+  const auto space = fs::space(lab.home(), ec);
+  Check check{"store", Health::ok, lab.home().string(), ""};
+  if (!ec) check.found += fmt::format(", {} free", format_bytes(space.available));
+  if (!ec && space.available < (1ull << 30)) {
+    check.health = Health::warning;
+    check.fix = "captures need room: free some space or set KLAB_HOME to a larger disk";
+  }
+  return check;
+}
+
+Check check_compiler() {
+  std::error_code ec;
+  const fs::path output = fs::temp_directory_path(ec) / ("klab-doctor-" + new_id() + ".spv");
+  auto answer = compile::run_compiler({.language = "glsl",
+                                       .source = "doctor.comp",
+                                       .source_text = "#version 450\nlayout(local_size_x = 1) in;\nvoid main() {}\n",
+                                       .output = output.string()});
+  fs::remove(output, ec);
+  if (!answer) return {"GLSL compiler", Health::missing, answer.error().what, answer.error().hint};
+  if (!answer->ok)
+    return {"GLSL compiler", Health::missing, answer->error ? answer->error->what : answer->log, "reinstall klab"};
+  return {"GLSL compiler", Health::ok, answer->compiler, ""};
+}
+
+}  // namespace
+
+void to_json(Json& j, const Check& v) {
+  j = Json{{"name", v.name}, {"health", v.health}, {"found", v.found}};
+  if (!v.fix.empty()) j["fix"] = v.fix;
+}
+
+std::vector<Check> examine(Lab& lab) {
+  std::vector<Check> checks{program_beside("klab-worker", "replay worker"),
+                            program_beside("libVkLayer_klab_capture.so", "Vulkan capture layer"), check_compiler(),
+                            check_store(lab)};
+  auto devices = list_devices(lab);
+  if (!devices) {
+    checks.push_back({"devices", Health::missing, devices.error().what, devices.error().hint});
+    return checks;
+  }
+  for (const Json& one : *devices) {
+    try {
+      if (one.contains("error")) {
+        const auto error = one["error"].get<Error>();
+        checks.push_back({one.value("api", "?") + " devices", Health::missing, error.what, error.hint});
+        continue;
+      }
+      const Json& identity = one.at("identity");
+      Check check{identity.value("api", "?") + " device", Health::ok,
+                  fmt::format("{} ({})", identity.value("name", "?"), identity.value("driver_version", "?")), ""};
+      if (identity.value("type", "") == "cpu") {
+        check.health = Health::warning;
+        check.fix = "this device runs on the CPU: right for correctness, its times say nothing of a GPU";
+      }
+      checks.push_back(std::move(check));
+    } catch (const std::exception& e) {
+      checks.push_back({"devices", Health::missing, e.what(), "is klab-worker of the same version as klab?"});
+    }
+  }
+  checks.push_back({"CUDA", Health::warning, "not in this version", "dispatches of CUDA programs cannot be captured yet"});
+  checks.push_back({"HIP", Health::warning, "not in this version", "dispatches of HIP programs cannot be captured yet"});
+  return checks;
+}
+
+}  // namespace klab::ops

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/lab.h"
+
+#include <fmt/format.h>
+
+namespace klab::ops {
+
+Lab::Lab() : home_(klab_home()) {}
+Lab::~Lab() = default;
+
+Result<session::Store*> Lab::store() {
+  if (!store_) {
+    KLAB_TRY(session::Store opened, session::Store::open(home_ / "klab.sqlite"));
+    store_ = std::make_unique<session::Store>(std::move(opened));
+  }
+  return store_.get();
+}
+
+replay::Worker& Lab::worker() {
+  if (!worker_) {
+    (void)make_folders(home_ / "logs");
+    worker_ = std::make_unique<replay::Worker>(replay::Worker::Options{.log = home_ / "logs" / "worker.log"});
+  }
+  return *worker_;
+}
+
+std::string bundle_id(const bundle::Manifest& manifest) {
+  std::string text = manifest.index_hash + manifest.made_at;
+  for (const bundle::CodeObject& code : manifest.code) text += code.hash;
+  return "b" + to_string(hash_text(text)).substr(0, 12);
+}
+
+Result<OpenBundle> open_bundle(const fs::path& path) {
+  fs::path folder = path;
+  std::error_code ec;
+  if (!fs::exists(folder, ec) && fs::exists(folder.string() + ".klab", ec)) folder += ".klab";
+  if (!fs::exists(folder, ec)) {
+    std::string nearby;
+    const fs::path parent = folder.parent_path().empty() ? fs::path(".") : folder.parent_path();
+    for (const auto& entry : fs::directory_iterator(parent, ec))
+      if (entry.path().extension() == ".klab" && entry.path().filename().string()[0] != '.')
+        nearby += (nearby.empty() ? "" : ", ") + entry.path().string();
+    return fail(ErrorCode::not_found, fmt::format("no bundle at {}", path.string()),
+                nearby.empty() ? "make one with `klab capture`" : "bundles there: " + nearby);
+  }
+  KLAB_TRY(bundle::Reader reader, bundle::Reader::open(folder));
+  std::string id = bundle_id(reader.manifest());
+  return OpenBundle{std::move(reader), std::move(id)};
+}
+
+Result<OpenBundle> open_bundle(Lab& lab, const fs::path& path) {
+  KLAB_TRY(OpenBundle opened, open_bundle(path));
+  KLAB_TRY(session::Store * store, lab.store());
+  std::error_code ec;
+  const bundle::Manifest& manifest = opened.reader.manifest();
+  KLAB_TRY_VOID(store->put_bundle({.id = opened.id,
+                                   .path = fs::absolute(opened.reader.path(), ec).string(),
+                                   .kernel = manifest.dispatches.empty() ? "" : manifest.dispatches[0].name,
+                                   .made_at = manifest.made_at}));
+  return opened;
+}
+
+Status check_dispatch(const OpenBundle& bundle, std::uint32_t dispatch) {
+  const std::size_t count = bundle.reader.manifest().dispatches.size();
+  if (dispatch < count) return {};
+  return fail(
+      ErrorCode::not_found,
+      fmt::format("the bundle holds {} dispatch(es), numbered from 0; there is no {}", count, dispatch),
+      "see them with `klab inspect`");
+}
+
+}  // namespace klab::ops

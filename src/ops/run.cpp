@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/run.h"
+
+#include <fmt/format.h>
+
+namespace klab::ops {
+namespace {
+
+std::string device_line(const bundle::DeviceIdentity& d) {
+  return fmt::format("{} {} {} {}", d.api, d.name, d.driver_version, d.uuid);
+}
+
+ErrorCode code_of(replay::Outcome outcome) {
+  switch (outcome) {
+    case replay::Outcome::compile_failed:
+      return ErrorCode::compile_failed;
+    case replay::Outcome::missing_symbol:
+      return ErrorCode::missing_symbol;
+    case replay::Outcome::launch_failed:
+      return ErrorCode::launch_failed;
+    case replay::Outcome::device_fault:
+      return ErrorCode::device_fault;
+    case replay::Outcome::timeout:
+      return ErrorCode::timeout;
+    case replay::Outcome::out_of_memory:
+      return ErrorCode::out_of_memory;
+    case replay::Outcome::worker_lost:
+      return ErrorCode::worker_lost;
+    case replay::Outcome::refused:
+      return ErrorCode::unsupported;
+    default:
+      return ErrorCode::internal;
+  }
+}
+
+Error error_of(replay::Outcome outcome, const std::optional<Error>& error) {
+  if (error) return *error;
+  return Error{code_of(outcome), fmt::format("the replay ended with {}", to_string(outcome)), "", 0};
+}
+
+/// Mode honesty: what ran must be what was asked.
+Status check_mode(const replay::Answer& answer) {
+  const replay::Conditions &asked = answer.asked, &ran = answer.ran;
+  std::string differs;
+  auto compare = [&](const char* what, const std::string& a, const std::string& b) {
+    if (a != b) differs += fmt::format("{}{}: asked {}, ran {}", differs.empty() ? "" : "; ", what, a, b);
+  };
+  compare("mode", to_string(asked.mode), to_string(ran.mode));
+  compare("cache", to_string(asked.cache), to_string(ran.cache));
+  compare("memory", asked.memory.empty() ? "as captured" : asked.memory,
+          ran.memory.empty() ? "as captured" : ran.memory);
+  compare("iterations", std::to_string(asked.iterations), std::to_string(ran.iterations));
+  if (asked.flush_mb != 0) compare("flush", std::to_string(asked.flush_mb), std::to_string(ran.flush_mb));
+  if (asked.mode == replay::Mode::repeats)
+    compare("repeats", std::to_string(asked.repeats), std::to_string(ran.repeats));
+  if (differs.empty()) return {};
+  return fail(ErrorCode::mode_mismatch, "the worker did not run the conditions that were asked: " + differs,
+              "the result is refused; is klab-worker of the same version as klab?");
+}
+
+std::string code_path(const OpenBundle& opened, std::uint32_t dispatch, const replay::VariantCode& variant) {
+  if (!variant.code.empty()) return variant.code;
+  const bundle::Manifest& manifest = opened.reader.manifest();
+  const std::uint32_t code = manifest.dispatches[dispatch].code;
+  return code < manifest.code.size() ? (opened.reader.path() / manifest.code[code].file).string() : "";
+}
+
+}  // namespace
+
+Result<Json> list_devices(Lab& lab) {
+  KLAB_TRY(replay::Answer answer, lab.worker().ask({.verb = "devices", .budget_s = 60}, {}, lab.cancelled));
+  if (answer.outcome != replay::Outcome::ok) return fail(error_of(answer.outcome, answer.error));
+  return answer.devices;
+}
+
+Result<Replayed> replay_dispatch(Lab& lab, const ReplayRequest& request) {
+  KLAB_TRY(OpenBundle opened, open_bundle(lab, request.bundle));
+  KLAB_TRY_VOID(check_dispatch(opened, request.dispatch));
+  KLAB_TRY(session::Store * store, lab.store());
+  KLAB_TRY(Chosen chosen, choose_variant(lab, request.bundle, request.variant));
+  Replayed done;
+  done.kernel = opened.dispatch(request.dispatch).name;
+  done.dispatch = request.dispatch;
+  KLAB_TRY(done.code, reflect_code(code_path(opened, request.dispatch, chosen.code)));
+  if (!request.launch.empty()) {
+    KLAB_TRY(const replay::LaunchOverride more, parse_launch(request.launch, &done.code));
+    replay::LaunchOverride& launch = chosen.code.launch;
+    if (more.grid) launch.grid = more.grid;
+    if (more.subgroup_size) launch.subgroup_size = more.subgroup_size;
+    for (const auto& [id, value] : more.spec_constants) launch.spec_constants[id] = value;
+    for (const auto& [offset, bytes] : more.push_constants) launch.push_constants[offset] = bytes;
+  }
+  replay::Request job{.verb = "replay",
+                      .bundle = fs::absolute(opened.reader.path()).string(),
+                      .dispatch = request.dispatch,
+                      .device = request.device,
+                      .variants = {chosen.code},
+                      .conditions = request.conditions,
+                      .validate = request.validate,
+                      .budget_s = request.budget_s};
+  KLAB_TRY(done.answer, lab.worker().ask(
+                            job, [&](const replay::Progress& p) { lab.say(p.text); }, lab.cancelled));
+
+  session::RunRow run{.bundle = opened.id,
+                      .dispatch = request.dispatch,
+                      .variant = chosen.row ? chosen.row->id : "",
+                      .device = device_line(done.answer.device),
+                      .conditions = done.answer.ran,
+                      .outcome = done.answer.outcome};
+  if (run.outcome == replay::Outcome::ok && done.answer.variants.size() != 1)
+    run.outcome = replay::Outcome::failed;
+  if (run.outcome == replay::Outcome::ok) run.outcome = done.variant().outcome;
+  const bool ran = run.outcome == replay::Outcome::ok;
+  Status honest = ran ? check_mode(done.answer) : Status{};
+  if (!honest) run.outcome = replay::Outcome::refused;
+  if (ran) {
+    done.summary = measure::summarise(done.answer.ran.mode == replay::Mode::repeats &&
+                                              !done.variant().replay_averages_ns.empty()
+                                          ? done.variant().replay_averages_ns
+                                          : done.variant().samples_ns);
+    run.median_ns = done.summary.median_ns;
+  }
+  run.answer = done.answer;
+  if (ran && honest) {
+    KLAB_TRY(const auto before, store->previous_run(run));
+    if (before && before->median_ns > 0)
+      done.delta = Delta{before->id, before->variant.empty() ? "baseline" : before->variant, before->at,
+                         run.median_ns / before->median_ns};
+  }
+  KLAB_TRY(done.run, store->add_run(run));
+  if (!honest) return fail(honest.error());
+  if (!ran) {
+    const auto& variants = done.answer.variants;
+    return fail(
+        error_of(run.outcome, done.answer.error || variants.empty() ? done.answer.error : variants[0].error));
+  }
+  return done;
+}
+
+Result<Compared> compare_variants(Lab& lab, const CompareRequest& request) {
+  KLAB_TRY(OpenBundle opened, open_bundle(lab, request.bundle));
+  KLAB_TRY_VOID(check_dispatch(opened, request.dispatch));
+  KLAB_TRY(session::Store * store, lab.store());
+  KLAB_TRY(Chosen a, choose_variant(lab, request.bundle, request.against));
+  KLAB_TRY(Chosen b, choose_variant(lab, request.bundle, request.variant));
+  if (!b.row)
+    return fail(ErrorCode::usage, "the variant to judge is the baseline itself",
+                "give --variant a name, an id or a file");
+  replay::Request job{.verb = "compare",
+                      .bundle = fs::absolute(opened.reader.path()).string(),
+                      .dispatch = request.dispatch,
+                      .device = request.device,
+                      .variants = {a.code, b.code},
+                      .conditions = request.conditions,
+                      .budget_s = request.budget_s};
+  Compared done;
+  done.kernel = opened.dispatch(request.dispatch).name;
+  done.dispatch = request.dispatch;
+  KLAB_TRY(done.answer, lab.worker().ask(
+                            job, [&](const replay::Progress& p) { lab.say(p.text); }, lab.cancelled));
+  const auto& variants = done.answer.variants;
+  session::VerdictRow verdict{.bundle = opened.id, .dispatch = request.dispatch, .variant = b.row->id};
+  if (variants.size() != 2 || variants[0].outcome != replay::Outcome::ok) {
+    // The whole request failed. Was it the variant (a fault ends the worker before it can say whose)?
+    const bool by_b = variants.size() == 2 && variants[1].outcome != replay::Outcome::ok;
+    const Error error = error_of(
+        done.answer.outcome, !variants.empty() && variants[0].error ? variants[0].error : done.answer.error);
+    if (!by_b &&
+        (done.answer.outcome == replay::Outcome::ok || done.answer.outcome == replay::Outcome::refused ||
+         done.answer.outcome == replay::Outcome::failed))
+      return fail(error);
+    verdict.correctness = validate::Correctness::failed;
+    verdict.reason = fmt::format("{}: {}", to_string(by_b ? variants[1].outcome : done.answer.outcome),
+                                 by_b && variants[1].error ? variants[1].error->what : error.what);
+  } else if (variants[1].outcome != replay::Outcome::ok) {
+    verdict.correctness = validate::Correctness::failed;
+    verdict.reason =
+        fmt::format("{}: {}", to_string(variants[1].outcome),
+                    variants[1].error ? variants[1].error->what : "no further word from the driver");
+  } else {
+    KLAB_TRY_VOID(check_mode(done.answer));
+    verdict.correctness = variants[1].validation.correctness;
+    verdict.reason = variants[1].validation.reason;
+    done.a = measure::summarise(variants[0].samples_ns);
+    done.b = measure::summarise(variants[1].samples_ns);
+    if (verdict.correctness == validate::Correctness::correct) {
+      const bool same_launch = Json(a.code.launch) == Json(b.code.launch);
+      if (variants[0].code_hash == variants[1].code_hash && same_launch) {
+        verdict.speed = validate::Speed::identical;
+        verdict.reason += "; same code and launch, so times are not compared";
+      } else if (!variants[0].samples_ns.empty() && !variants[1].samples_ns.empty()) {
+        done.ratio = measure::median_ratio(variants[0].samples_ns, variants[1].samples_ns, job.seed);
+        verdict.ratio = done.ratio->ratio;
+      }
+    }
+  }
+  verdict.detail = done.answer;
+  KLAB_TRY(verdict.id, store->add_verdict(verdict));
+  done.verdict = std::move(verdict);
+  return done;
+}
+
+void to_json(Json& j, const Replayed& v) {
+  const replay::VariantAnswer& variant = v.variant();
+  Json code = v.code;
+  // Long texts are not part of a run; `klab inspect` has them.
+  code.erase("source_text");
+  j = Json{{"run", v.run},
+           {"kernel", v.kernel},
+           {"dispatch", v.dispatch},
+           {"variant", variant.label},
+           {"outcome", variant.outcome},
+           {"device", v.answer.device},
+           {"asked", v.answer.asked},
+           {"ran", v.answer.ran},
+           {"samples_ns", variant.samples_ns},
+           {"summary", v.summary},
+           {"launch_throughput_per_s", v.summary.median_ns > 0 ? 1e9 / v.summary.median_ns : 0},
+           {"captured_bytes", v.answer.captured_bytes},
+           {"restored_bytes_per_iteration", variant.restored_bytes_per_iteration},
+           {"written_bytes", variant.written_bytes},
+           {"address_mode", v.answer.address_mode},
+           {"address_by", v.answer.address_by},
+           {"rewritten_words", v.answer.rewritten_words},
+           {"resources", {{"driver", variant.resources}, {"code", std::move(code)}}},
+           {"code_hash", variant.code_hash},
+           {"validation", variant.validation},
+           {"notes", v.answer.notes},
+           {"wall_ms", v.answer.wall_ms}};
+  if (!variant.replay_averages_ns.empty()) j["replay_averages_ns"] = variant.replay_averages_ns;
+  if (v.delta)
+    j["delta"] = {
+        {"run", v.delta->run}, {"variant", v.delta->variant}, {"at", v.delta->at}, {"ratio", v.delta->ratio}};
+}
+
+void to_json(Json& j, const Compared& v) {
+  j = Json{{"kernel", v.kernel},
+           {"dispatch", v.dispatch},
+           {"verdict", v.verdict},
+           {"device", v.answer.device},
+           {"asked", v.answer.asked},
+           {"ran", v.answer.ran},
+           {"address_mode", v.answer.address_mode},
+           {"a", v.a},
+           {"b", v.b},
+           {"variants", v.answer.variants},
+           {"notes", v.answer.notes},
+           {"claim", "none: interleaved medians rank, they do not prove"}};
+  if (v.ratio) j["ratio"] = *v.ratio;
+}
+
+}  // namespace klab::ops

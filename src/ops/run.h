@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Verbs that use the device: replay, compare, devices.
+#pragma once
+#include "measure/summary.h"
+#include "ops/build.h"
+#include "ops/lab.h"
+
+namespace klab::ops {
+
+struct ReplayRequest {
+  fs::path bundle;
+  std::uint32_t dispatch = 0;
+  std::string variant;  // "", "baseline", id, name or file
+  LaunchText launch;    // on top of the variant's own
+  replay::Conditions conditions;
+  std::string device;
+  bool validate = true;
+  double budget_s = 600;
+};
+
+struct Delta {
+  std::int64_t run = 0;  // the earlier run
+  std::string variant, at;
+  double ratio = 1;  // this median over that one
+};
+
+struct Replayed {
+  std::int64_t run = 0;  // its number in the store
+  std::string kernel;
+  std::uint32_t dispatch = 0;
+  replay::Answer answer;  // exactly one variant
+  measure::Summary summary;
+  compile::Reflection code;  // of the code that ran
+  std::optional<Delta> delta;
+  const replay::VariantAnswer& variant() const { return answer.variants.front(); }
+};
+void to_json(Json& j, const Replayed& v);
+
+/// Errors: those of the worker as errors (launch_failed, device_fault, timeout, ...), mode_mismatch when the
+/// worker ran other conditions than asked; both are stored as what they were.
+Result<Replayed> replay_dispatch(Lab& lab, const ReplayRequest& request);
+
+struct CompareRequest {
+  fs::path bundle;
+  std::uint32_t dispatch = 0;
+  std::string variant, against = "baseline";
+  replay::Conditions conditions;
+  std::string device;
+  double budget_s = 600;
+};
+struct Compared {
+  std::string kernel;
+  std::uint32_t dispatch = 0;
+  session::VerdictRow verdict;
+  replay::Answer answer;  // variants: A (reference), B
+  measure::Summary a, b;
+  std::optional<measure::Ratio> ratio;  // only of a correct variant
+};
+void to_json(Json& j, const Compared& v);
+/// Correctness first; times only of a correct variant; interleaved medians and no claim of speed.
+/// Errors: as replay_dispatch when the reference itself could not run.
+Result<Compared> compare_variants(Lab& lab, const CompareRequest& request);
+
+/// Devices of every API of this build, with the reason where one cannot be used. JSON array as the worker
+/// gives it.
+Result<Json> list_devices(Lab& lab);
+
+}  // namespace klab::ops

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "session/store.h"
+
+#include <fmt/format.h>
+
+#include "base/ids.h"
+
+namespace klab::session {
+namespace {
+
+// One step a version, never edited after a release: PRAGMA user_version says how many have run.
+constexpr std::string_view kMigrations[] = {
+    R"(CREATE TABLE bundles(
+         id TEXT PRIMARY KEY, path TEXT NOT NULL, kernel TEXT NOT NULL, made_at TEXT NOT NULL,
+         source_file TEXT NOT NULL DEFAULT '', source_hash TEXT NOT NULL DEFAULT '',
+         source_options TEXT NOT NULL DEFAULT '{}') STRICT;
+       CREATE TABLE variants(
+         id TEXT PRIMARY KEY, bundle TEXT NOT NULL REFERENCES bundles(id), name TEXT NOT NULL,
+         language TEXT NOT NULL, source_file TEXT NOT NULL, source_hash TEXT NOT NULL, source_copy TEXT NOT NULL,
+         options TEXT NOT NULL, launch TEXT NOT NULL, code TEXT NOT NULL, code_hash TEXT NOT NULL,
+         compiler TEXT NOT NULL, target_file TEXT NOT NULL, target_hash TEXT NOT NULL, made_at TEXT NOT NULL,
+         UNIQUE(bundle, name)) STRICT;
+       CREATE TABLE runs(
+         id INTEGER PRIMARY KEY, bundle TEXT NOT NULL REFERENCES bundles(id), dispatch INTEGER NOT NULL,
+         variant TEXT NOT NULL, device TEXT NOT NULL, conditions TEXT NOT NULL, outcome TEXT NOT NULL,
+         median_ns REAL NOT NULL, answer TEXT NOT NULL, at TEXT NOT NULL) STRICT;
+       CREATE INDEX runs_by_conditions ON runs(bundle, dispatch, device, conditions, id);
+       CREATE TABLE verdicts(
+         id INTEGER PRIMARY KEY, bundle TEXT NOT NULL REFERENCES bundles(id), dispatch INTEGER NOT NULL,
+         variant TEXT NOT NULL REFERENCES variants(id), correctness TEXT NOT NULL, speed TEXT NOT NULL,
+         reason TEXT NOT NULL, ratio REAL NOT NULL, detail TEXT NOT NULL, at TEXT NOT NULL) STRICT;
+       CREATE INDEX verdicts_by_variant ON verdicts(bundle, variant, id);)",
+};
+
+constexpr std::string_view kVariantColumns =
+    "id, bundle, name, language, source_file, source_hash, source_copy, options, launch, code, code_hash, "
+    "compiler, "
+    "target_file, target_hash, made_at";
+
+template <class T>
+Result<T> stored_json(const Statement& s, int column, std::string_view what) {
+  KLAB_TRY(Json j, parse_json(s.text(column), what));
+  return decode_json<T>(j, what);
+}
+
+Result<VariantRow> read_variant(const Statement& s) {
+  VariantRow v;
+  v.id = s.text(0), v.bundle = s.text(1), v.name = s.text(2), v.language = s.text(3),
+  v.source_file = s.text(4);
+  v.source_hash = s.text(5), v.source_copy = s.text(6);
+  KLAB_TRY(v.options, stored_json<compile::Options>(s, 7, "stored options"));
+  KLAB_TRY(v.launch, stored_json<replay::LaunchOverride>(s, 8, "stored launch"));
+  v.code = s.text(9), v.code_hash = s.text(10), v.compiler = s.text(11);
+  v.target_file = s.text(12), v.target_hash = s.text(13), v.made_at = s.text(14);
+  return v;
+}
+
+template <class E>
+std::string word(E value) {
+  return to_string(value);
+}
+
+}  // namespace
+
+void to_json(Json& j, const VariantRow& v) {
+  j = Json{{"id", v.id},
+           {"name", v.name},
+           {"language", v.language},
+           {"source_file", v.source_file},
+           {"source_hash", v.source_hash},
+           {"options", v.options},
+           {"launch", v.launch},
+           {"code", v.code},
+           {"code_hash", v.code_hash},
+           {"compiler", v.compiler},
+           {"target_file", v.target_file},
+           {"made_at", v.made_at}};
+}
+
+void to_json(Json& j, const VerdictRow& v) {
+  j = Json{{"id", v.id},
+           {"variant", v.variant},
+           {"dispatch", v.dispatch},
+           {"correctness", v.correctness},
+           {"speed", v.speed},
+           {"reason", v.reason},
+           {"at", v.at}};
+  if (v.ratio > 0) j["ratio"] = v.ratio;
+}
+
+Result<Store> Store::open(const fs::path& file) {
+  Store store;
+  KLAB_TRY(store.db_, Database::open(file));
+  KLAB_TRY_VOID(store.migrate());
+  return store;
+}
+
+Status Store::migrate() {
+  constexpr auto kVersion = static_cast<std::int64_t>(std::size(kMigrations));
+  auto version = [&]() -> Result<std::int64_t> {
+    KLAB_TRY(Statement s, db_.prepare("PRAGMA user_version"));
+    KLAB_TRY_VOID(s.step());
+    return s.integer(0);
+  };
+  KLAB_TRY(std::int64_t have, version());
+  if (have == kVersion) return {};
+  // Read again under the lock: another process may be migrating.
+  KLAB_TRY(Transaction transaction, Transaction::begin(db_));
+  KLAB_TRY(have, version());
+  if (have > kVersion)
+    return fail(
+        ErrorCode::unsupported,
+        fmt::format("the store was written by a newer klab (version {}, this one knows {})", have, kVersion),
+        "use that klab, or point KLAB_HOME at another folder");
+  for (; have < kVersion; ++have) KLAB_TRY_VOID(db_.run(kMigrations[have]));
+  KLAB_TRY_VOID(db_.run(fmt::format("PRAGMA user_version={}", kVersion)));
+  return transaction.commit();
+}
+
+Status Store::put_bundle(const BundleRow& row) {
+  KLAB_TRY(Statement s, db_.prepare("INSERT INTO bundles(id, path, kernel, made_at) VALUES(?, ?, ?, ?) "
+                                    "ON CONFLICT(id) DO UPDATE SET path = excluded.path"));
+  KLAB_TRY_VOID(s.bind(row.id).bind(row.path).bind(row.kernel).bind(row.made_at).step());
+  return {};
+}
+
+Result<std::optional<BundleRow>> Store::bundle(const std::string& id) {
+  KLAB_TRY(Statement s,
+           db_.prepare("SELECT id, path, kernel, made_at, source_file, source_hash, source_options "
+                       "FROM bundles WHERE id = ?"));
+  KLAB_TRY(const bool found, s.bind(id).step());
+  if (!found) return std::optional<BundleRow>();
+  BundleRow row{s.text(0), s.text(1), s.text(2), s.text(3), s.text(4), s.text(5), {}};
+  KLAB_TRY(row.source_options, stored_json<compile::Options>(s, 6, "stored options"));
+  return std::optional<BundleRow>(std::move(row));
+}
+
+Status Store::select_source(const std::string& bundle, const std::string& file, const std::string& hash,
+                            const compile::Options& options) {
+  KLAB_TRY(
+      Statement s,
+      db_.prepare("UPDATE bundles SET source_file = ?, source_hash = ?, source_options = ? WHERE id = ?"));
+  KLAB_TRY_VOID(s.bind(file).bind(hash).bind(Json(options).dump()).bind(bundle).step());
+  return {};
+}
+
+Result<VariantRow> Store::add_variant(VariantRow row) {
+  KLAB_TRY(Transaction transaction, Transaction::begin(db_));
+  const std::string stem = row.name.empty() ? "variant" : row.name;
+  for (int n = 1;; ++n) {
+    row.name = n == 1 ? stem : fmt::format("{}-{}", stem, n);
+    KLAB_TRY(Statement taken, db_.prepare("SELECT 1 FROM variants WHERE bundle = ? AND name = ?"));
+    KLAB_TRY(const bool found, taken.bind(row.bundle).bind(row.name).step());
+    if (!found) break;
+  }
+  if (row.id.empty()) row.id = "v" + new_id(7);
+  if (row.made_at.empty()) row.made_at = utc_now();
+  KLAB_TRY(Statement s, db_.prepare(fmt::format(
+                            "INSERT INTO variants({}) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                            kVariantColumns)));
+  s.bind(row.id)
+      .bind(row.bundle)
+      .bind(row.name)
+      .bind(row.language)
+      .bind(row.source_file)
+      .bind(row.source_hash);
+  s.bind(row.source_copy).bind(Json(row.options).dump()).bind(Json(row.launch).dump()).bind(row.code);
+  s.bind(row.code_hash).bind(row.compiler).bind(row.target_file).bind(row.target_hash).bind(row.made_at);
+  KLAB_TRY_VOID(s.step());
+  KLAB_TRY_VOID(transaction.commit());
+  return row;
+}
+
+Result<std::vector<VariantRow>> Store::variants(const std::string& bundle) {
+  KLAB_TRY(Statement s, db_.prepare(fmt::format("SELECT {} FROM variants WHERE bundle = ? ORDER BY rowid",
+                                                kVariantColumns)));
+  s.bind(bundle);
+  std::vector<VariantRow> rows;
+  for (;;) {
+    KLAB_TRY(const bool more, s.step());
+    if (!more) return rows;
+    KLAB_TRY(VariantRow row, read_variant(s));
+    rows.push_back(std::move(row));
+  }
+}
+
+Result<VariantRow> Store::variant(const std::string& bundle, const std::string& reference) {
+  KLAB_TRY(Statement s,
+           db_.prepare(fmt::format("SELECT {} FROM variants WHERE bundle = ?1 AND (id = ?2 OR name = ?2) "
+                                   "ORDER BY id = ?2 DESC LIMIT 1",
+                                   kVariantColumns)));
+  KLAB_TRY(const bool found, s.bind(bundle).bind(reference).step());
+  if (found) return read_variant(s);
+  KLAB_TRY(const auto all, variants(bundle));
+  std::string names = "baseline";
+  for (const VariantRow& v : all) names += ", " + v.name;
+  return fail(ErrorCode::not_found, fmt::format("no variant and no file is named {}", reference),
+              fmt::format("variants of this bundle: {}; `klab build` makes one", names));
+}
+
+Result<std::int64_t> Store::add_run(const RunRow& row) {
+  KLAB_TRY(Statement s,
+           db_.prepare("INSERT INTO runs(bundle, dispatch, variant, device, conditions, outcome, median_ns, "
+                       "answer, at) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)"));
+  s.bind(row.bundle).bind(std::int64_t{row.dispatch}).bind(row.variant).bind(row.device);
+  s.bind(Json(row.conditions).dump()).bind(word(row.outcome)).bind(row.median_ns).bind(row.answer.dump());
+  KLAB_TRY_VOID(s.bind(row.at.empty() ? utc_now() : row.at).step());
+  return db_.last_id();
+}
+
+Result<std::optional<RunRow>> Store::previous_run(const RunRow& of) {
+  KLAB_TRY(
+      Statement s,
+      db_.prepare(
+          "SELECT id, variant, median_ns, at FROM runs WHERE bundle = ? AND dispatch = ? AND device = ? AND "
+          "conditions = ? AND outcome = 'ok' AND id < ? ORDER BY id DESC LIMIT 1"));
+  s.bind(of.bundle).bind(std::int64_t{of.dispatch}).bind(of.device).bind(Json(of.conditions).dump());
+  KLAB_TRY(const bool found, s.bind(of.id > 0 ? of.id : std::int64_t{1} << 62).step());
+  if (!found) return std::optional<RunRow>();
+  RunRow row = of;
+  row.id = s.integer(0), row.variant = s.text(1), row.median_ns = s.real(2), row.at = s.text(3);
+  row.answer = nullptr;
+  return std::optional<RunRow>(std::move(row));
+}
+
+Result<std::int64_t> Store::add_verdict(const VerdictRow& row) {
+  KLAB_TRY(Statement s,
+           db_.prepare("INSERT INTO verdicts(bundle, dispatch, variant, correctness, speed, reason, ratio, "
+                       "detail, at) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)"));
+  s.bind(row.bundle).bind(std::int64_t{row.dispatch}).bind(row.variant).bind(word(row.correctness));
+  s.bind(word(row.speed)).bind(row.reason).bind(row.ratio).bind(row.detail.dump());
+  KLAB_TRY_VOID(s.bind(row.at.empty() ? utc_now() : row.at).step());
+  return db_.last_id();
+}
+
+Result<std::optional<VerdictRow>> Store::standing_verdict(const std::string& bundle,
+                                                        const std::string& variant) {
+  KLAB_TRY(Statement s,
+           db_.prepare("SELECT id, dispatch, correctness, speed, reason, ratio, detail, at FROM verdicts "
+                       "WHERE id IN (SELECT max(id) FROM verdicts WHERE bundle = ? AND variant = ? GROUP BY dispatch) "
+                       "ORDER BY correctness = 'correct', id DESC LIMIT 1"));
+  KLAB_TRY(const bool found, s.bind(bundle).bind(variant).step());
+  if (!found) return std::optional<VerdictRow>();
+  VerdictRow row;
+  row.id = s.integer(0), row.bundle = bundle, row.variant = variant;
+  row.dispatch = static_cast<std::uint32_t>(s.integer(1));
+  if (!from_string(s.text(2), row.correctness) || !from_string(s.text(3), row.speed))
+    return fail(ErrorCode::store_failed, fmt::format("store: verdict {} is not one this klab knows", row.id));
+  row.reason = s.text(4), row.ratio = s.real(5), row.at = s.text(7);
+  KLAB_TRY(row.detail, parse_json(s.text(6), "stored verdict"));
+  return std::optional<VerdictRow>(std::move(row));
+}
+
+}  // namespace klab::session
