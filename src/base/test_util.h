@@ -35,8 +35,10 @@ class ScopedVariable {
     ::setenv(name_.c_str(), value.c_str(), 1);
   }
   ~ScopedVariable() {
-    if (had_) ::setenv(name_.c_str(), old_.c_str(), 1);
-    else ::unsetenv(name_.c_str());
+    if (had_)
+      ::setenv(name_.c_str(), old_.c_str(), 1);
+    else
+      ::unsetenv(name_.c_str());
   }
 
  private:

@@ -27,14 +27,14 @@ bool opens_and_verifies(const fs::path& path) {
 
 const char* const kFiles[] = {"manifest.json", "data.idx", "data.pack", "code/0.spv"};
 
-// Calls `use` with each bit of `file` flipped, one at a time; of a file over 8 KiB, one bit of each byte.
+// Calls `use` with each bit of `file` flipped, one at a time; of a file over 1 KiB, one bit of each byte.
 void for_each_flip(const fs::path& file, const std::function<void(std::size_t byte, int bit)>& use) {
   Fd fd(::open(file.c_str(), O_RDWR | O_CLOEXEC));
   ASSERT_TRUE(fd);
   const std::string text = read_file(file).value();
   for (std::size_t i = 0; i < text.size(); ++i)
     for (int bit = 0; bit < 8; ++bit) {
-      if (text.size() > 8192 && bit != static_cast<int>(i % 8)) continue;
+      if (text.size() > 1024 && bit != static_cast<int>(i % 8)) continue;
       const char flipped = static_cast<char>(text[i] ^ (1 << bit));
       ASSERT_EQ(::pwrite(fd.get(), &flipped, 1, static_cast<off_t>(i)), 1);
       use(i, bit);
@@ -54,9 +54,13 @@ TEST_P(Damage, any_flipped_bit_is_noticed) {
   const fs::path path = t.path / "a.klab";
   ASSERT_TRUE(write_sample(path));
   ASSERT_TRUE(opens_and_verifies(path));
+  // The pack is only read by verify, so an open reader will do for its 20,000 flips.
+  auto open = Reader::open(path);
+  const bool stays_open = GetParam() == std::string_view("data.pack");
   int accepted = 0;
   for_each_flip(path / GetParam(), [&](std::size_t byte, int bit) {
-    if (opens_and_verifies(path)) ADD_FAILURE() << "byte " << byte << " bit " << bit << (++accepted, "");
+    if (stays_open ? open->verify().has_value() : opens_and_verifies(path))
+      ADD_FAILURE() << "byte " << byte << " bit " << bit << (++accepted, "");
   });
   EXPECT_EQ(accepted, 0);
   EXPECT_TRUE(opens_and_verifies(path));

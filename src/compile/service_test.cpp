@@ -6,9 +6,9 @@
 
 #include "base/hash.h"
 #include "base/subprocess.h"
+#include "base/test_util.h"
 #include "compile/cache.h"
 #include "compile/protocol.h"
-#include "base/test_util.h"
 
 namespace klab::compile {
 namespace {
@@ -52,15 +52,18 @@ TEST_F(Compile, gives_the_same_code_as_glslc_at_every_level_and_target) {
         r.options.optimisation = level, r.options.target = target, r.options.debug_info = debug;
         const Answer answer = compiled(r);
         ASSERT_TRUE(answer.ok) << answer.error->what;
-        std::vector<std::string> argv{"glslc", flag, "--target-env=" + target, r.source, "-o", folder_ / "glslc.spv"};
+        std::vector<std::string> argv{"glslc",  flag, "--target-env=" + target,
+                                      r.source, "-o", folder_ / "glslc.spv"};
         if (debug) argv.insert(argv.begin() + 1, "-g");
         ASSERT_TRUE(run_program({.argv = argv})->status.ok());
-        EXPECT_EQ(read_file(r.output).value(), read_file(folder_ / "glslc.spv").value()) << level << " " << target << debug;
+        EXPECT_EQ(read_file(r.output).value(), read_file(folder_ / "glslc.spv").value())
+            << level << " " << target << debug;
       }
 }
 
 TEST_F(Compile, names_file_and_line_of_an_error_as_the_user_named_them) {
-  const Answer answer = compiled(request(folder_.add("odd: name.comp", "#version 450\n\nvoid main() { x = 1; }\n")));
+  const Answer answer =
+      compiled(request(folder_.add("odd: name.comp", "#version 450\n\nvoid main() { x = 1; }\n")));
   EXPECT_FALSE(answer.ok);
   ASSERT_TRUE(answer.error);
   EXPECT_EQ(answer.error->code, ErrorCode::compile_failed);
@@ -73,10 +76,13 @@ TEST_F(Compile, names_file_and_line_of_an_error_as_the_user_named_them) {
 
 TEST_F(Compile, names_the_included_file_that_an_error_is_in) {
   folder_.add("inc/bad.glsl", "float f() {\n  return nothing;\n}\n");
-  const Answer answer = compiled(request(folder_.add(
-      "a.comp", "#version 450\n#extension GL_GOOGLE_include_directive : require\n#include \"inc/bad.glsl\"\nvoid main() {}\n")));
+  const Answer answer =
+      compiled(request(folder_.add("a.comp",
+                                   "#version 450\n#extension GL_GOOGLE_include_directive : require\n#include "
+                                   "\"inc/bad.glsl\"\nvoid main() {}\n")));
   ASSERT_FALSE(answer.ok);
-  EXPECT_THAT(answer.messages, testing::Contains(AllOf(Field(&Message::file, folder_ / "inc/bad.glsl"), Field(&Message::line, 2u))));
+  EXPECT_THAT(answer.messages, testing::Contains(AllOf(Field(&Message::file, folder_ / "inc/bad.glsl"),
+                                                       Field(&Message::line, 2u))));
 }
 
 TEST_F(Compile, source_text_replaces_the_file_and_keeps_its_name) {
@@ -116,8 +122,11 @@ TEST_F(Compile, reads_nothing_outside_the_named_folders) {
   folder_.add("secret.glsl", "#error the secret was read\n");
   fs::create_directories(folder_.path() / "src");
   fs::create_symlink(folder_ / "secret.glsl", folder_ / "src/link.glsl");
-  for (const std::string& name : {std::string("../secret.glsl"), folder_ / "secret.glsl", std::string("link.glsl")}) {
-    Request r = request(folder_.add("src/a.comp", "#version 450\n#extension GL_GOOGLE_include_directive : require\n#include \"" + name + "\"\nvoid main() {}\n"));
+  for (const std::string& name :
+       {std::string("../secret.glsl"), folder_ / "secret.glsl", std::string("link.glsl")}) {
+    Request r = request(folder_.add(
+        "src/a.comp", "#version 450\n#extension GL_GOOGLE_include_directive : require\n#include \"" + name +
+                          "\"\nvoid main() {}\n"));
     Answer answer = compiled(r);
     ASSERT_FALSE(answer.ok);
     EXPECT_THAT(answer.error->what, AllOf(HasSubstr("outside"), HasSubstr("--include"))) << name;
@@ -130,14 +139,17 @@ TEST_F(Compile, reads_nothing_outside_the_named_folders) {
 TEST_F(Compile, reports_a_cycle_of_includes) {
   folder_.add("x.glsl", "#include \"y.glsl\"\n");
   folder_.add("y.glsl", "#include \"x.glsl\"\n");
-  const Answer answer = compiled(request(folder_.add("a.comp", "#version 450\n#extension GL_GOOGLE_include_directive : require\n#include \"x.glsl\"\nvoid main() {}\n")));
+  const Answer answer = compiled(request(folder_.add("a.comp",
+                                                     "#version 450\n#extension GL_GOOGLE_include_directive : "
+                                                     "require\n#include \"x.glsl\"\nvoid main() {}\n")));
   ASSERT_FALSE(answer.ok);
   EXPECT_THAT(answer.error->what, AllOf(HasSubstr("cycle"), HasSubstr("x.glsl"), HasSubstr("y.glsl")));
 }
 
 TEST_F(Compile, refuses_other_stages_and_missing_entry_points) {
   EXPECT_EQ(compiled(request(folder_.add("a.vert", kScale))).error->code, ErrorCode::unsupported);
-  const Answer pragma = compiled(request(folder_.add("a.glsl", "#version 450\n#pragma shader_stage(vertex)\nvoid main() { gl_Position = vec4(0); }\n")));
+  const Answer pragma = compiled(request(folder_.add(
+      "a.glsl", "#version 450\n#pragma shader_stage(vertex)\nvoid main() { gl_Position = vec4(0); }\n")));
   ASSERT_FALSE(pragma.ok);
   EXPECT_THAT(pragma.error->what, HasSubstr("no compute entry point"));
   Request first = request(folder_.add("a.comp", kScale));
@@ -175,7 +187,9 @@ TEST_F(Compile, spirv_goes_through_text_and_back_unchanged) {
 }
 
 TEST_F(Compile, invalid_spirv_is_refused_with_the_validators_reason) {
-  Request r = request(folder_.add("bad.spvasm", "OpCapability Shader\nOpMemoryModel Logical GLSL450\nOpEntryPoint GLCompute %1 \"main\"\n"));
+  Request r = request(folder_.add(
+      "bad.spvasm",
+      "OpCapability Shader\nOpMemoryModel Logical GLSL450\nOpEntryPoint GLCompute %1 \"main\"\n"));
   r.language = "spirv";
   const Answer answer = compiled(r);
   ASSERT_FALSE(answer.ok);
@@ -203,7 +217,8 @@ TEST_F(Compile, a_crash_is_said_with_the_compilers_last_words) {
   const Answer answer = compiled(request(folder_.add("a.comp", kScale)));
   ASSERT_TRUE(answer.error);
   EXPECT_EQ(answer.error->code, ErrorCode::compile_failed);
-  EXPECT_THAT(answer.error->what, AllOf(HasSubstr("crashed"), HasSubstr("SIGSEGV"), HasSubstr("assertion of doom"), HasSubstr("a.comp")));
+  EXPECT_THAT(answer.error->what, AllOf(HasSubstr("crashed"), HasSubstr("SIGSEGV"),
+                                        HasSubstr("assertion of doom"), HasSubstr("a.comp")));
 }
 
 TEST_F(Compile, a_hang_is_ended_at_the_limit) {
@@ -215,8 +230,8 @@ TEST_F(Compile, a_hang_is_ended_at_the_limit) {
 }
 
 TEST_F(Compile, an_unusable_answer_is_a_failed_compilation) {
-  for (const std::string body : {"cat >/dev/null; echo '{\"ok\": true'", "cat >/dev/null; echo '{\"ok\": 3}'", "exit 0",
-                                 "echo '{\"ok\": false}'", "exit 7"}) {
+  for (const std::string body : {"cat >/dev/null; echo '{\"ok\": true'", "cat >/dev/null; echo '{\"ok\": 3}'",
+                                 "exit 0", "echo '{\"ok\": false}'", "exit 7"}) {
     const auto fake = script(body);
     const Answer answer = compiled(request(folder_.add("a.comp", kScale)));
     ASSERT_TRUE(answer.error) << body;
@@ -238,7 +253,10 @@ class Cache : public Compile {
   }
   Request with_include() {
     folder_.add("lib/v.glsl", "#define V 8\n");
-    Request r = request(folder_.add("src/a.comp", "#version 450\n#extension GL_GOOGLE_include_directive : require\n#include \"v.glsl\"\nlayout(local_size_x = V) in;\nvoid main() {}\n"));
+    Request r =
+        request(folder_.add("src/a.comp",
+                            "#version 450\n#extension GL_GOOGLE_include_directive : require\n#include "
+                            "\"v.glsl\"\nlayout(local_size_x = V) in;\nvoid main() {}\n"));
     r.options.include_folders = {folder_ / "lib"};
     return r;
   }
@@ -289,7 +307,8 @@ TEST_F(Cache, options_source_and_compiler_are_part_of_the_key) {
   EXPECT_FALSE(cached(other).cached);
   other = r, other.source_text = std::string(kScale) + "\n";
   EXPECT_FALSE(cached(other).cached);
-  const ScopedVariable updated("KLAB_COMPILE", folder_.add("klab-compile", read_file(compiler_program()).value(), 0700));
+  const ScopedVariable updated("KLAB_COMPILE",
+                               folder_.add("klab-compile", read_file(compiler_program()).value(), 0700));
   EXPECT_FALSE(cached(r).cached);
   EXPECT_TRUE(cached(r).cached);
 }
@@ -300,7 +319,8 @@ TEST_F(Cache, a_damaged_entry_is_built_again) {
   ASSERT_TRUE(write_file_atomic(folder_.path() / "cache/code" / first.hash, "damage"));
   EXPECT_FALSE(cached(r).cached);
   EXPECT_TRUE(cached(r).cached);
-  for (const auto& e : fs::directory_iterator(folder_.path() / "cache/keys")) ASSERT_TRUE(write_file_atomic(e.path(), "[[{"));
+  for (const auto& e : fs::directory_iterator(folder_.path() / "cache/keys"))
+    ASSERT_TRUE(write_file_atomic(e.path(), "[[{"));
   EXPECT_FALSE(cached(r).cached);
   EXPECT_TRUE(cached(r).cached);
 }

@@ -59,7 +59,8 @@ class Differ {
     int a0, a1, b0, b1;
   };
 
-  // The furthest point on diagonal k after one more edit, of paths that stay inside; kNever when there is none.
+  // The furthest point on diagonal k after one more edit, of paths that stay inside; kNever when there is
+  // none.
   static int step(const std::vector<int>& reach, int at, int k, int d, int n, int m) {
     if (d == 0) return 0;
     const auto inside = [&](int x) { return x >= 0 && x <= n && x - k >= 0 && x - k <= m; };
@@ -119,14 +120,16 @@ std::string range(std::size_t start, std::size_t count) {
 
 }  // namespace
 
-std::string unified_diff(std::string_view before, std::string_view after, const std::string& name, int context_lines) {
+std::string unified_diff(std::string_view before, std::string_view after, const std::string& name,
+                         int context_lines) {
   if (before == after) return {};
   const auto a = lines_of(before), b = lines_of(after);
   std::unordered_map<std::string_view, int> numbers;
   const auto numbered = [&](const std::vector<std::string_view>& lines) {
     std::vector<int> out;
     out.reserve(lines.size());
-    for (std::string_view line : lines) out.push_back(numbers.emplace(line, static_cast<int>(numbers.size())).first->second);
+    for (std::string_view line : lines)
+      out.push_back(numbers.emplace(line, static_cast<int>(numbers.size())).first->second);
     return out;
   };
   auto left = numbered(a), right = numbered(b);
@@ -150,8 +153,8 @@ std::string unified_diff(std::string_view before, std::string_view after, const 
       while (i < a.size() && differ.deleted[i]) put(body, '-', a[i++]);
       while (j < b.size() && differ.inserted[j]) put(body, '+', b[j++]);
       std::size_t equal = 0;
-      while (i + equal < a.size() && j + equal < b.size() && !differ.deleted[i + equal] && !differ.inserted[j + equal] &&
-             equal <= 2 * context)
+      while (i + equal < a.size() && j + equal < b.size() && !differ.deleted[i + equal] &&
+             !differ.inserted[j + equal] && equal <= 2 * context)
         ++equal;
       const bool at_end = i + equal == a.size() && j + equal == b.size();
       const bool last = at_end || equal > 2 * context;

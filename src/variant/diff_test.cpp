@@ -66,8 +66,10 @@ TEST(Diff, shows_a_change_with_its_context) {
 }
 
 TEST(Diff, says_when_a_final_newline_is_missing) {
-  EXPECT_EQ(unified_diff("a\nb", "a\nb\n", "k"), "--- k\n+++ k\n@@ -1,2 +1,2 @@\n a\n-b\n\\ No newline at end of file\n+b\n");
-  EXPECT_EQ(unified_diff("a\nb", "x\nb", "k"), "--- k\n+++ k\n@@ -1,2 +1,2 @@\n-a\n+x\n b\n\\ No newline at end of file\n");
+  EXPECT_EQ(unified_diff("a\nb", "a\nb\n", "k"),
+            "--- k\n+++ k\n@@ -1,2 +1,2 @@\n a\n-b\n\\ No newline at end of file\n+b\n");
+  EXPECT_EQ(unified_diff("a\nb", "x\nb", "k"),
+            "--- k\n+++ k\n@@ -1,2 +1,2 @@\n-a\n+x\n b\n\\ No newline at end of file\n");
 }
 
 TEST(Diff, handles_empty_texts) {
@@ -76,7 +78,8 @@ TEST(Diff, handles_empty_texts) {
 }
 
 TEST(Diff, keeps_carriage_returns) {
-  EXPECT_EQ(unified_diff("a\r\nb\r\n", "a\r\nB\r\n", "k"), "--- k\n+++ k\n@@ -1,2 +1,2 @@\n a\r\n-b\r\n+B\r\n");
+  EXPECT_EQ(unified_diff("a\r\nb\r\n", "a\r\nB\r\n", "k"),
+            "--- k\n+++ k\n@@ -1,2 +1,2 @@\n a\r\n-b\r\n+B\r\n");
 }
 
 TEST(Diff, of_random_texts_applies_and_is_minimal) {
@@ -85,7 +88,8 @@ TEST(Diff, of_random_texts_applies_and_is_minimal) {
     const auto text = [&] {
       std::string out;
       const unsigned count = random() % 14, alphabet = 1 + random() % 5;
-      for (unsigned i = 0; i < count; ++i) out += std::string(1, static_cast<char>('a' + random() % alphabet)) + "\n";
+      for (unsigned i = 0; i < count; ++i)
+        out += std::string(1, static_cast<char>('a' + random() % alphabet)) + "\n";
       if (!out.empty() && random() % 4 == 0) out.pop_back();
       return out;
     };
@@ -97,8 +101,10 @@ TEST(Diff, of_random_texts_applies_and_is_minimal) {
     std::vector<std::vector<int>> common(x.size() + 1, std::vector<int>(y.size() + 1));
     for (std::size_t i = 1; i <= x.size(); ++i)
       for (std::size_t j = 1; j <= y.size(); ++j)
-        common[i][j] = x[i - 1] == y[j - 1] ? common[i - 1][j - 1] + 1 : std::max(common[i - 1][j], common[i][j - 1]);
-    ASSERT_EQ(changed, static_cast<int>(x.size() + y.size()) - 2 * common[x.size()][y.size()]) << a << "---\n" << b;
+        common[i][j] =
+            x[i - 1] == y[j - 1] ? common[i - 1][j - 1] + 1 : std::max(common[i - 1][j], common[i][j - 1]);
+    ASSERT_EQ(changed, static_cast<int>(x.size() + y.size()) - 2 * common[x.size()][y.size()]) << a << "---\n"
+                                                                                               << b;
   }
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes a winner back and takes it back. At any kill the source is the old or the new file, and its backup is whole.
+// Writes a winner back and takes it back. At any kill the source is the old or the new file, and its backup
+// is whole.
 //
 // backups/ID.partial  a backup being written; the source is untouched
 // backups/ID.pending  a whole backup; the source is about to be replaced, or just was
@@ -32,8 +33,9 @@ constexpr char kOriginal[] = "original", kRecord[] = "save.json";
 fs::path backups() { return klab_home() / "backups"; }
 
 bool is_id(std::string_view id) {
-  return !id.empty() && id.size() <= 32 &&
-         std::all_of(id.begin(), id.end(), [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z'); });
+  return !id.empty() && id.size() <= 32 && std::all_of(id.begin(), id.end(), [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z');
+  });
 }
 
 fs::path temporary_of(const fs::path& file, const std::string& id) {
@@ -49,7 +51,8 @@ Result<Fd> lock() {
   while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR) return fail_errno(errno, "flock");
     if (std::chrono::steady_clock::now() > deadline)
-      return fail(ErrorCode::io_failed, "another klab has been saving for 10 s", "wait for it, or end it, and try again");
+      return fail(ErrorCode::io_failed, "another klab has been saving for 10 s",
+                  "wait for it, or end it, and try again");
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   return fd;
@@ -71,19 +74,23 @@ void sweep() {
   std::error_code ec;
   std::vector<fs::path> left;
   for (fs::directory_iterator it(backups(), ec), end; !ec && it != end; it.increment(ec))
-    if (it->path().extension() == ".partial" || it->path().extension() == ".pending") left.push_back(it->path());
+    if (it->path().extension() == ".partial" || it->path().extension() == ".pending")
+      left.push_back(it->path());
   for (const fs::path& folder : left) {
     const std::string id = folder.stem().string();
-    const auto record = folder.extension() == ".pending" ? read_record(folder) : fail(ErrorCode::not_found, "");
+    const auto record =
+        folder.extension() == ".pending" ? read_record(folder) : fail(ErrorCode::not_found, "");
     if (!record) {
       if (folder.extension() == ".partial") fs::remove_all(folder, ec);
       continue;  // a pending record that does not read: kept for a person to look at
     }
     fs::remove(temporary_of(record->file, id), ec);
-    // Still the old file: the save did not happen. Anything else, also a later edit: it did, so the backup stays.
+    // Still the old file: the save did not happen. Anything else, also a later edit: it did, so the backup
+    // stays.
     if (hash_of_file(record->file) == record->before_hash && record->before_hash != record->after_hash)
       fs::remove_all(folder, ec);
-    else fs::rename(folder, backups() / id, ec);
+    else
+      fs::rename(folder, backups() / id, ec);
   }
   if (!left.empty()) (void)sync_folder(backups());
 }
@@ -94,7 +101,8 @@ void copy_attributes(int from, int to) {
   if (size <= 0 || size > (1 << 16)) return;
   std::string names(static_cast<std::size_t>(size), '\0');
   const ssize_t got = ::flistxattr(from, names.data(), names.size());
-  for (std::size_t at = 0; got > 0 && at < static_cast<std::size_t>(got); at += std::string_view(names.c_str() + at).size() + 1) {
+  for (std::size_t at = 0; got > 0 && at < static_cast<std::size_t>(got);
+       at += std::string_view(names.c_str() + at).size() + 1) {
     const char* name = names.c_str() + at;
     char value[1 << 14];
     if (const ssize_t n = ::fgetxattr(from, name, value, sizeof value); n >= 0)
@@ -116,11 +124,14 @@ Status write_temporary(const fs::path& temporary, const Replacement& r) {
   KLAB_TRY_VOID(write_all(fd.get(), std::as_bytes(std::span(r.text))));
   mode_t mode = 0644;
   if (old) {
-    struct stat st {}, mine {};
-    if (::fstat(old.get(), &st) != 0 || ::fstat(fd.get(), &mine) != 0) return fail_errno(errno, r.file.string());
+    struct stat st {
+    }, mine{};
+    if (::fstat(old.get(), &st) != 0 || ::fstat(fd.get(), &mine) != 0)
+      return fail_errno(errno, r.file.string());
     mode = st.st_mode & 07777;
     if (st.st_uid != mine.st_uid || st.st_gid != mine.st_gid)
-      if (::fchown(fd.get(), st.st_uid, st.st_gid) != 0 && ::fchown(fd.get(), static_cast<uid_t>(-1), st.st_gid) != 0) {
+      if (::fchown(fd.get(), st.st_uid, st.st_gid) != 0 &&
+          ::fchown(fd.get(), static_cast<uid_t>(-1), st.st_gid) != 0) {
         // Its owner cannot be kept: then neither may its set-id bits be.
         mode &= 0777;
       }
@@ -134,7 +145,8 @@ Status write_temporary(const fs::path& temporary, const Replacement& r) {
 Status write_backup(const fs::path& folder, const std::string& original, const Saved& saved) {
   KLAB_TRY_VOID(make_folders(folder));
   KLAB_TRY_VOID(write_file_atomic(folder / kOriginal, original));
-  return write_file_atomic(folder / kRecord, Json(saved).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  return write_file_atomic(folder / kRecord,
+                           Json(saved).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
 // The whole save, under the lock.
@@ -144,10 +156,12 @@ Result<Saved> replace(const Replacement& r, const std::string& undo_of) {
     KLAB_TRY_VOID(check_writable(r.file));
     KLAB_TRY(original, read_file(r.file, kMaxBackup));
     if (to_string(hash_text(original)) != r.expected_hash)
-      return fail(ErrorCode::source_changed, fmt::format("{} was changed since the save was planned", r.file.string()),
+      return fail(ErrorCode::source_changed,
+                  fmt::format("{} was changed since the save was planned", r.file.string()),
                   "look at the change and save again");
   } else if (std::error_code ec; fs::exists(r.file, ec)) {
-    return fail(ErrorCode::source_changed, fmt::format("{} has appeared meanwhile", r.file.string()), "try again");
+    return fail(ErrorCode::source_changed, fmt::format("{} has appeared meanwhile", r.file.string()),
+                "try again");
   }
   Saved saved;
   saved.id = new_id();
@@ -168,17 +182,20 @@ Result<Saved> replace(const Replacement& r, const std::string& undo_of) {
     return fail(std::move(error));
   };
   if (auto s = write_backup(partial, original, saved); !s) return give_up(s.error());
-  if (::rename(partial.c_str(), pending.c_str()) != 0) return give_up(fail_errno(errno, partial.string()).value());
+  if (::rename(partial.c_str(), pending.c_str()) != 0)
+    return give_up(fail_errno(errno, partial.string()).value());
   if (auto s = sync_folder(backups()); !s) return give_up(s.error());
   if (auto s = write_temporary(temporary, r); !s) return give_up(s.error());
   // Writing took time: look once more. What remains is the instant before the rename.
   if (hash_of_file(r.file) != r.expected_hash)
     return give_up({ErrorCode::source_changed, fmt::format("{} was changed during the save", r.file.string()),
                     "look at the change and save again"});
-  if (::rename(temporary.c_str(), r.file.c_str()) != 0) return give_up(fail_errno(errno, r.file.string()).value());
+  if (::rename(temporary.c_str(), r.file.c_str()) != 0)
+    return give_up(fail_errno(errno, r.file.string()).value());
   // From here on it is saved, and an error of the disk is said but takes nothing back.
   const Status synced = sync_folder(r.file.parent_path());
-  if (::rename(pending.c_str(), (backups() / saved.id).c_str()) != 0) return fail_errno(errno, pending.string());
+  if (::rename(pending.c_str(), (backups() / saved.id).c_str()) != 0)
+    return fail_errno(errno, pending.string());
   KLAB_TRY_VOID(sync_folder(backups()));
   KLAB_TRY_VOID(synced);
   return saved;
@@ -192,7 +209,8 @@ Result<std::vector<Saved>> read_all_records() {
     if (auto record = read_record(it->path()))  // one that is damaged must not hide the others
       found.emplace_back(fs::last_write_time(it->path() / kRecord, ec), std::move(*record));
   }
-  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::stable_sort(found.begin(), found.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
   std::set<std::string> undone;
   std::vector<Saved> list;
   for (auto& [at, record] : found) {
@@ -223,7 +241,8 @@ Result<Saved> undo(const std::string& id, bool force) {
   KLAB_TRY(const Saved record, read_record(folder));
   KLAB_TRY(const std::string original, read_file(folder / kOriginal, kMaxBackup));
   if (to_string(hash_text(original)) != record.before_hash)
-    return fail(ErrorCode::invalid_data, fmt::format("the backup {} is not what was backed up", (folder / kOriginal).string()),
+    return fail(ErrorCode::invalid_data,
+                fmt::format("the backup {} is not what was backed up", (folder / kOriginal).string()),
                 "restore the file from version control");
   const std::string now = hash_of_file(record.file);
   if (now != record.after_hash && !force)

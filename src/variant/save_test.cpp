@@ -208,7 +208,8 @@ TEST_F(Save, killed_at_any_moment_leaves_a_whole_file_and_whole_backups) {
       if (e.path().extension() == ".pending" || e.path().extension() == ".partial") ++interrupted;
     const auto all = list_saves();
     ASSERT_TRUE(all);
-    for (const auto& e : fs::directory_iterator(backups, ec)) ASSERT_TRUE(e.path().extension().empty() || e.path().filename() == ".lock") << e.path();
+    for (const auto& e : fs::directory_iterator(backups, ec))
+      ASSERT_TRUE(e.path().extension().empty() || e.path().filename() == ".lock") << e.path();
     if (!all->empty()) {
       ASSERT_EQ(to_string(hash_text(text(all->front().backup))), all->front().before_hash);
       ASSERT_EQ(all->front().after_hash, to_string(hash_text(now)));

@@ -52,8 +52,10 @@ std::string in_style_of(std::string_view before, std::string_view text) {
   } else if (lf > 0 && text_has_cr) {
     out = with_lf(text);
   }
-  if (before.starts_with(kMark) && !out.starts_with(kMark)) out.insert(0, kMark);
-  else if (!before.starts_with(kMark) && out.starts_with(kMark)) out.erase(0, kMark.size());
+  if (before.starts_with(kMark) && !out.starts_with(kMark))
+    out.insert(0, kMark);
+  else if (!before.starts_with(kMark) && out.starts_with(kMark))
+    out.erase(0, kMark.size());
   return out;
 }
 
@@ -65,10 +67,13 @@ Status check_writable(const fs::path& resolved) {
   if (::lstat(resolved.c_str(), &st) != 0) return fail_errno(errno, resolved.string());
   if (!S_ISREG(st.st_mode)) return refuse("is not a regular file", "name the source file itself");
   if (st.st_nlink > 1)
-    return refuse(fmt::format("has {} hard links, and a save would part them", st.st_nlink), "copy it to a file of its own first");
+    return refuse(fmt::format("has {} hard links, and a save would part them", st.st_nlink),
+                  "copy it to a file of its own first");
   if ((st.st_mode & 0222) == 0) return refuse("is read-only", "chmod u+w, or check it out for writing");
   const Fd probe(::open(resolved.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC));
-  if (!probe) return refuse(fmt::format("cannot be written: {}", std::strerror(errno)), "check its permissions and filesystem");
+  if (!probe)
+    return refuse(fmt::format("cannot be written: {}", std::strerror(errno)),
+                  "check its permissions and filesystem");
   const fs::path folder = resolved.parent_path();
   if (::access(folder.c_str(), W_OK | X_OK) != 0)
     return refuse(fmt::format("cannot be replaced, its folder cannot be written: {}", std::strerror(errno)),
@@ -94,8 +99,13 @@ Result<SavePlan> plan_save(const fs::path& file, std::string_view text, const st
 }
 
 void to_json(Json& j, const Saved& v) {
-  j = Json{{"id", v.id}, {"file", v.file}, {"backup", v.backup}, {"before_hash", v.before_hash},
-           {"after_hash", v.after_hash}, {"at", v.at}, {"undone", v.undone}};
+  j = Json{{"id", v.id},
+           {"file", v.file},
+           {"backup", v.backup},
+           {"before_hash", v.before_hash},
+           {"after_hash", v.after_hash},
+           {"at", v.at},
+           {"undone", v.undone}};
   if (!v.undo_of.empty()) j["undo_of"] = v.undo_of;
 }
 void from_json(const Json& j, Saved& v) {

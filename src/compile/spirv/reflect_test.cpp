@@ -79,7 +79,8 @@ TEST(Reflect, block_shared_and_push_sizes_use_the_defaults_of_specialization_con
 TEST(Reflect, bindings_have_type_name_size_count_and_access) {
   const Reflection r = facts(built(kRich, {.optimisation = "none"}));
   ASSERT_EQ(r.bindings.size(), 6u);
-  const auto check = [&](int i, const char* type, const char* name, std::uint64_t size, std::uint32_t count, bool ro, bool wo) {
+  const auto check = [&](int i, const char* type, const char* name, std::uint64_t size, std::uint32_t count,
+                         bool ro, bool wo) {
     const ReflectedBinding& b = r.bindings[static_cast<std::size_t>(i)];
     EXPECT_EQ(b.type, type) << i;
     EXPECT_EQ(b.name, name) << i;
@@ -101,7 +102,8 @@ TEST(Reflect, bindings_have_type_name_size_count_and_access) {
 TEST(Reflect, specialization_constants_have_types_and_defaults) {
   const Reflection r = facts(built(kRich, {.optimisation = "none"}));
   std::map<std::uint32_t, std::string> seen;
-  for (const ReflectedSpec& s : r.spec_constants) seen[s.id] = s.name + " " + s.type + " " + to_hex(s.default_value);
+  for (const ReflectedSpec& s : r.spec_constants)
+    seen[s.id] = s.name + " " + s.type + " " + to_hex(s.default_value);
   EXPECT_EQ(seen[1], " uint32 01000000");
   EXPECT_EQ(seen[3], "TILE uint32 10000000");
   EXPECT_EQ(seen[4], "SCALE float 0000c03f");
@@ -111,7 +113,9 @@ TEST(Reflect, specialization_constants_have_types_and_defaults) {
 
 TEST(Reflect, a_fixed_block_is_not_from_specialization) {
   for (const std::string target : {"vulkan1.0", "vulkan1.3"}) {
-    const Reflection r = facts(built("#version 450\nlayout(local_size_x = 8, local_size_y = 4) in;\nvoid main() {}\n", {.target = target}));
+    const Reflection r =
+        facts(built("#version 450\nlayout(local_size_x = 8, local_size_y = 4) in;\nvoid main() {}\n",
+                    {.target = target}));
     EXPECT_EQ(r.block, (std::array<std::uint32_t, 3>{8, 4, 1}));
     EXPECT_FALSE(r.block_from_spec);
     EXPECT_EQ(r.shared_bytes, 0u);
@@ -255,7 +259,8 @@ TEST(Reflect, damaged_modules_are_refused_or_read_without_harm) {
 }
 
 TEST(Messages, are_parsed_whatever_the_file_is_called) {
-  const auto m = parse_messages("a: b:3.comp:12: error: 'x' : undeclared\nmore of it\nc.comp: warning: odd\n");
+  const auto m =
+      parse_messages("a: b:3.comp:12: error: 'x' : undeclared\nmore of it\nc.comp: warning: odd\n");
   ASSERT_EQ(m.size(), 2u);
   EXPECT_EQ(m[0].file, "a: b:3.comp");
   EXPECT_EQ(m[0].line, 12u);

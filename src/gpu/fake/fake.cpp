@@ -58,7 +58,7 @@ Listed listed(bool full) {
   l.abilities.device_addresses = true;
   l.abilities.memory_pools = full;
   l.abilities.max_allocation = kMaxAllocation;
-  l.abilities.last_level_cache = full ? 1u << 20 : 0;
+  l.abilities.last_level_cache = full ? 64u << 10 : 0;
   l.abilities.max_block_threads = 1024;
   l.abilities.subgroup_size = l.abilities.min_subgroup_size = l.abilities.max_subgroup_size = 1;
   return l;
