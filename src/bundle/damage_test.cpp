@@ -71,7 +71,7 @@ TEST_P(Damage, any_other_length_is_noticed) {
   const fs::path path = t.path / "a.klab", file = path / GetParam();
   ASSERT_TRUE(write_sample(path));
   const std::string text = read_file(file).value();
-  const std::size_t step = text.size() > 4096 ? 97 : 1;
+  const std::size_t step = text.size() > 1024 ? 97 : 1;
   for (std::size_t n = 0; n < text.size(); n += step) {
     write_plain(file, text.substr(0, n));
     EXPECT_FALSE(opens_and_verifies(path)) << "cut to " << n;
@@ -188,15 +188,15 @@ TEST(Pack, any_flipped_bit_or_other_length_is_noticed_and_leaves_nothing) {
   fs::create_directories(out.parent_path());
   const std::string text = read_file(file).value();
   Fd fd(::open(file.c_str(), O_RDWR | O_CLOEXEC));
-  // One bit of every 17th byte, and all of the first and last 64, where the headers are.
+  // One bit of every 61st byte, and of each of the first and last 40, where the headers are.
   for (std::size_t i = 0; i < text.size(); ++i) {
-    if (i >= 64 && i + 64 < text.size() && i % 17 != 0) continue;
+    if (i >= 40 && i + 40 < text.size() && i % 61 != 0) continue;
     const char flipped = static_cast<char>(text[i] ^ (1 << (i % 8)));
     ASSERT_EQ(::pwrite(fd.get(), &flipped, 1, static_cast<off_t>(i)), 1);
     EXPECT_FALSE(unpack(file, out)) << "byte " << i;
     ASSERT_EQ(::pwrite(fd.get(), &text[i], 1, static_cast<off_t>(i)), 1);
   }
-  for (std::size_t n = 0; n < text.size(); n += n < 64 ? 1 : 307) {
+  for (std::size_t n = 0; n < text.size(); n += n < 40 ? 1 : 1511) {
     write_plain(file, text.substr(0, n));
     EXPECT_FALSE(unpack(file, out)) << "cut to " << n;
   }

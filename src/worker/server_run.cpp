@@ -17,6 +17,8 @@ using replay::Mode;
 using replay::Outcome;
 
 constexpr std::uint64_t kUnknownCacheFlush = 64ull << 20;
+// A server CPU's shared cache takes longer to flush than most kernels run, and is shared with the rest of the machine.
+constexpr std::uint64_t kMostCpuFlush = 32ull << 20;
 constexpr std::uint32_t kMostIterations = 10000, kMostRepeats = 1000;
 constexpr std::uint32_t kSustainedLetter = 5;  // launches back to back before a comparison changes sides
 constexpr std::uint64_t kMostPadding = 4ull << 20;
@@ -40,6 +42,7 @@ Status check_conditions(const replay::Request& request) {
 
 /// The flush of one launch, and what of it was really set.
 std::uint64_t flush_bytes(const replay::Conditions& asked, const gpu::Abilities& abilities, replay::Answer& answer) {
+  constexpr int kMiB = 20;
   if (asked.mode == Mode::sustained) {
     if (asked.cache == CacheState::cold)
       answer.notes.push_back("sustained launches run with warm caches: nothing is flushed between them");
@@ -51,6 +54,15 @@ std::uint64_t flush_bytes(const replay::Conditions& asked, const gpu::Abilities&
     return asked.flush_mb << 20;
   }
   if (asked.cache == CacheState::warm) return 0;
+  if (abilities.last_level_cache != 0 && answer.device.type == "cpu" &&
+      2 * abilities.last_level_cache > kMostCpuFlush) {
+    answer.notes.push_back(
+        fmt::format("this CPU's last-level cache has {} MiB; only {} MiB are written before each launch (--flush-mb {} "
+                    "writes twice its size)",
+                    abilities.last_level_cache >> kMiB, kMostCpuFlush >> kMiB,
+                    2 * abilities.last_level_cache >> kMiB));
+    return kMostCpuFlush;
+  }
   if (abilities.last_level_cache != 0) return 2 * abilities.last_level_cache;
   answer.notes.push_back(fmt::format("the size of the last-level cache is not known here: {} MiB are written before each launch",
                                      kUnknownCacheFlush >> 20));

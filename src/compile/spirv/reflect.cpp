@@ -3,23 +3,22 @@
 // what was declared before: no recursion, so no input can exhaust the stack.
 #include "compile/spirv/reflect.h"
 
-#include <cstring>
 #include <map>
 #include <set>
 #include <unordered_map>
 
 #include <fmt/format.h>
-#include <spirv/unified1/NonSemanticShaderDebugInfo100.h>
 #include <spirv-tools/libspirv.hpp>
 #include <spirv/unified1/spirv.hpp11>
 
 #include "compile/spirv/constants.h"
+#include "compile/spirv/debug_source.h"
+#include "compile/spirv/operands.h"
 
 namespace klab::compile {
 namespace {
 
 constexpr std::uint32_t kCooperativeMatrixMulAddKHR = 4459;  // newer than these headers
-constexpr std::size_t kMaxSourceText = 64u << 20;
 
 struct Type {
   spv::Op op = spv::Op::OpNop;
@@ -94,22 +93,22 @@ class Walk {
         execution_mode(in);
         break;
       case spv::Op::OpString:
-        strings_[in.result_id] = text(in, 1);
+        debug_.string(in);
         break;
       case spv::Op::OpName:
         names_[word(in, 0)] = text(in, 1);
         break;
       case spv::Op::OpLine:
-        source_file(word(in, 0));
+        debug_.line(in);
         break;
       case spv::Op::OpSource:
-        source(in);
+        debug_.source(in);
         break;
       case spv::Op::OpSourceContinued:
-        if (source_open_) append_source(text(in, 0));
+        debug_.source_continued(in);
         break;
       case spv::Op::OpExtInst:
-        debug(in);
+        debug_.extended(in, constants_);
         break;
       case spv::Op::OpDecorate:
         decorate(in);
@@ -132,21 +131,10 @@ class Walk {
     finish_variables();
     finish_specs();
     capabilities();
-    if (!debug_unit_text_.empty()) out.source_text = debug_unit_text_;
-    if (out.source_text.empty() && !debug_source_.empty()) out.source_text = debug_source_.begin()->second;
+    debug_.finish(out);
   }
 
  private:
-  // Operand `n` (result type and result id count as operands) as its first word; 0 when there is none.
-  static std::uint32_t word(const spv_parsed_instruction_t& in, std::uint32_t n) {
-    return n < in.num_operands ? in.words[in.operands[n].offset] : 0;
-  }
-  static std::string text(const spv_parsed_instruction_t& in, std::uint32_t n) {
-    if (n >= in.num_operands || in.operands[n].type != SPV_OPERAND_TYPE_LITERAL_STRING) return {};
-    const char* chars = reinterpret_cast<const char*>(in.words + in.operands[n].offset);
-    return std::string(chars, ::strnlen(chars, std::size_t{4} * in.operands[n].num_words));
-  }
-
   void count(const spv_parsed_instruction_t& in, spv::Op op) {
     switch (op) {
       case spv::Op::OpFunction:
@@ -190,61 +178,6 @@ class Walk {
     if (word(in, 0) != entry_ || (mode != spv::ExecutionMode::LocalSize && !by_id)) return;
     local_size_by_id_ = by_id;
     for (std::uint32_t i = 0; i < 3; ++i) local_size_[i] = word(in, 2 + i);
-  }
-
-  void source_file(std::uint32_t id) {
-    auto it = strings_.find(id);
-    if (it == strings_.end() || it->second.empty() || !seen_files_.insert(id).second) return;
-    if (std::find(out.source_files.begin(), out.source_files.end(), it->second) == out.source_files.end())
-      out.source_files.push_back(it->second);
-  }
-  void append_source(const std::string& more) {
-    if (out.source_text.size() + more.size() <= kMaxSourceText) out.source_text += more;
-  }
-  static const char* language(std::uint32_t code) {
-    static constexpr const char* kNames[] = {"",     "ESSL",           "GLSL", "OpenCL C", "OpenCL C++",
-                                             "HLSL", "C++ for OpenCL", "SYCL", "HERO C",   "NZSL",
-                                             "WGSL", "Slang",          "Zig"};
-    return code < std::size(kNames) ? kNames[code] : "";
-  }
-  void source(const spv_parsed_instruction_t& in) {
-    if (out.source_language.empty()) out.source_language = language(word(in, 0));
-    if (in.num_operands > 2) source_file(word(in, 2));
-    // With includes there is one OpSource per file; the first is the file that was compiled.
-    const std::string body = text(in, 3);
-    source_open_ = out.source_text.empty() && !body.empty();
-    if (source_open_) append_source(body);
-  }
-  void debug(const spv_parsed_instruction_t& in) {
-    const bool shader = in.ext_inst_type == SPV_EXT_INST_TYPE_NONSEMANTIC_SHADER_DEBUGINFO_100;
-    if (!shader && in.ext_inst_type != SPV_EXT_INST_TYPE_OPENCL_DEBUGINFO_100) return;
-    const auto string_at = [&](std::uint32_t n) -> std::string {
-      auto it = strings_.find(word(in, n));
-      return n < in.num_operands && it != strings_.end() ? it->second : std::string();
-    };
-    // Operands: result type, result id, set, instruction, then its own. The number 35 is the same in both
-    // sets.
-    switch (word(in, 3)) {
-      case NonSemanticShaderDebugInfo100DebugSource:
-        source_file(word(in, 4));
-        last_debug_source_ = in.result_id;
-        if (std::string body = string_at(5); !body.empty()) debug_source_[in.result_id] = std::move(body);
-        break;
-      case NonSemanticShaderDebugInfo100DebugSourceContinued:
-        if (auto it = debug_source_.find(last_debug_source_); shader && it != debug_source_.end())
-          if (std::string body = string_at(4); it->second.size() + body.size() <= kMaxSourceText)
-            it->second += body;
-        break;
-      case NonSemanticShaderDebugInfo100DebugCompilationUnit:
-        if (auto it = debug_source_.find(word(in, 6)); it != debug_source_.end() && debug_unit_text_.empty())
-          debug_unit_text_ = it->second;
-        if (shader && out.source_language.empty())
-          if (auto code = constants_.unsigned_of(word(in, 7)))
-            out.source_language = language(static_cast<std::uint32_t>(*code));
-        break;
-      default:
-        break;
-    }
   }
 
   void decorate(const spv_parsed_instruction_t& in) {
@@ -565,19 +498,17 @@ class Walk {
     }
   }
 
-  bool in_function_ = false, source_open_ = false, local_size_by_id_ = false;
-  std::uint32_t entry_ = 0, last_debug_source_ = 0;
+  bool in_function_ = false, local_size_by_id_ = false;
+  std::uint32_t entry_ = 0;
   std::array<std::uint32_t, 3> local_size_{};
   std::vector<std::uint32_t> capability_words_;
-  std::unordered_map<std::uint32_t, std::string> strings_, names_;
-  std::map<std::uint32_t, std::string> debug_source_;
-  std::string debug_unit_text_;
-  std::set<std::uint32_t> seen_files_;
+  std::unordered_map<std::uint32_t, std::string> names_;
   std::map<std::uint32_t, Marks> marks_;
   std::unordered_map<std::uint32_t, Type> types_;
   std::unordered_map<std::uint32_t, std::uint32_t> structs_;  // member counts
   std::vector<Variable> variables_;
   Constants constants_;
+  DebugSource debug_;
 };
 
 }  // namespace
