@@ -213,6 +213,8 @@ class Server {
     for (int i = 0; i < 256; ++i) {
       const ssize_t n = ::recv(p.socket.get(), packet, sizeof packet, MSG_DONTWAIT);
       if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
+      // A process that ended with our acknowledgements unread: what it had sent before is still there.
+      if (n < 0 && errno == ECONNRESET) continue;
       if (n <= 0) return close(p);
       active_ = true;
       if (auto ok = handle(p, {packet, static_cast<std::size_t>(n)}); !ok) {
