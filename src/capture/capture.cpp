@@ -87,7 +87,12 @@ Result<Captured> capture(const CaptureRequest& request, const OnProgress& progre
   Collector collector(request, std::move(writer), max_bytes, free_bytes, progress);
   KLAB_TRY(const Ended ended, serve(request.target, collector, request.stop_after_capture, progress, cancelled));
   if (collector.error_) return fail(*collector.error_);
-  if (!collector.sealed_) return fail(nothing_captured(request, ended));
+  if (!collector.sealed_) {
+    Error error = nothing_captured(request, ended);
+    // A connection that broke explains more than what then did not come.
+    if (!ended.warnings.empty()) error.what += fmt::format(" ({})", fmt::join(ended.warnings, "; "));
+    return fail(std::move(error));
+  }
 
   Captured captured;
   captured.sealed = *collector.sealed_;

@@ -87,8 +87,10 @@ std::map<std::string, std::optional<std::string>> layer_environment(
   // The loader ignores VK_ADD_LAYER_PATH when VK_LAYER_PATH is set.
   const auto path = get("VK_LAYER_PATH");
   append(path && !path->empty() ? "VK_LAYER_PATH" : "VK_ADD_LAYER_PATH", folder.string());
-  // Named last: nearest to the driver, below the user's own layers.
-  append("VK_INSTANCE_LAYERS", kLayer);
+  // Named last: nearest to the driver, below the user's own layers. Who names it elsewhere keeps it there.
+  const auto layers = get("VK_INSTANCE_LAYERS");
+  if (!layers || (":" + *layers + ":").find(fmt::format(":{}:", kLayer)) == std::string::npos)
+    append("VK_INSTANCE_LAYERS", kLayer);
   return set;
 }
 
