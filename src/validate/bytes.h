@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bit masks over bytes, and bitwise comparison under a mask. The pieces are chunks of regions: any byte arrays.
-// Not here: where the bytes come from (worker/), what a difference means (judge.h).
+// Bit masks over bytes, and bitwise comparison under a mask. The pieces are chunks of regions: any byte
+// arrays. Not here: where the bytes come from (worker/), what a difference means (judge.h).
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -12,9 +12,9 @@ Judgement judge(const Evidence& e) {
   // What is known to be wrong is said first: nothing that could not be checked makes it less wrong.
   if (!e.outside.empty()) return {Correctness::incorrect, e.outside};
   if (e.differing_bytes != 0)
-    return {Correctness::incorrect, fmt::format("{} byte{} differ{} from the baseline: {}", e.differing_bytes,
-                                                e.differing_bytes == 1 ? "" : "s",
-                                                e.differing_bytes == 1 ? "s" : "", e.where)};
+    return {Correctness::incorrect,
+            fmt::format("{} byte{} differ{} from the baseline: {}", e.differing_bytes,
+                        e.differing_bytes == 1 ? "" : "s", e.differing_bytes == 1 ? "s" : "", e.where)};
   if (!e.wrong_launch.empty()) return {Correctness::incorrect, e.wrong_launch};
   if (e.mutation_needed && !e.mutated_difference.empty())
     return {Correctness::incorrect,
@@ -22,19 +22,20 @@ Judgement judge(const Evidence& e) {
   if (!e.not_judged.empty()) return {Correctness::not_verified, e.not_judged};
   if (e.varying_elements != 0)
     return {Correctness::not_verified,
-            fmt::format("{} of {} elements vary from run to run of the baseline; the rest is equal, but a bitwise "
-                        "check cannot cover those",
-                        e.varying_elements, e.elements)};
+            fmt::format(
+                "{} of {} elements vary from run to run of the baseline; the rest is equal, but a bitwise "
+                "check cannot cover those",
+                e.varying_elements, e.elements)};
   if (const std::string bad = uncaught(e.oracle); !bad.empty()) {
     const char* what = bad == "no-op"   ? "a variant that does nothing"
                        : bad == "zeros" ? "a variant that writes only zeros"
                                         : "a variant that writes only 0xff";
     return {Correctness::not_verified,
-            fmt::format("equal, but {} cannot be told from a right one on {} input{} tried{}", what, e.inputs_tried,
-                        e.inputs_tried == 1 ? "" : "s",
-                        e.mutations_dropped == 0
-                            ? std::string()
-                            : fmt::format(" ({} mutated ones made the baseline fault)", e.mutations_dropped))};
+            fmt::format("equal, but {} cannot be told from a right one on {} input{} tried{}", what,
+                        e.inputs_tried, e.inputs_tried == 1 ? "" : "s",
+                        e.mutations_dropped == 0 ? std::string()
+                                                 : fmt::format(" ({} mutated ones made the baseline fault)",
+                                                               e.mutations_dropped))};
   }
   if (!e.mutated_difference.empty())
     return {Correctness::not_verified, "equal on the captured input, but " + e.mutated_difference};

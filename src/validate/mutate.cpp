@@ -53,8 +53,8 @@ void from_json(const Json& j, Mutation& v) {
 }
 
 std::string to_string(const Mutation& v) {
-  const char* what = v.kind == MutationKind::permute_words   ? "words permuted"
-                     : v.kind == MutationKind::float_values  ? "float values changed"
+  const char* what = v.kind == MutationKind::permute_words    ? "words permuted"
+                     : v.kind == MutationKind::float_values   ? "float values changed"
                      : v.kind == MutationKind::small_integers ? "small integers changed"
                                                               : "bytes scrambled";
   return fmt::format("region {} with its {} (seed {})", v.region, what, v.seed);

@@ -11,9 +11,10 @@
 
 namespace klab::validate {
 
-/// permute_words: 4-byte words change places (values and index ranges stay). float_values: finite 32-bit floats change
-/// sign and exponent by at most one; words that are no ordinary float stay. small_integers: 32-bit words up to 2^20
-/// move by at most 3, never below zero. scramble_bytes: every byte changes; for kernels without indices or pointers.
+/// permute_words: 4-byte words change places (values and index ranges stay). float_values: finite 32-bit
+/// floats change sign and exponent by at most one; words that are no ordinary float stay. small_integers:
+/// 32-bit words up to 2^20 move by at most 3, never below zero. scramble_bytes: every byte changes; for
+/// kernels without indices or pointers.
 enum class MutationKind { permute_words, float_values, small_integers, scramble_bytes };
 KLAB_JSON_ENUM(MutationKind, permute_words, float_values, small_integers, scramble_bytes)
 
@@ -27,9 +28,10 @@ void from_json(const Json& j, Mutation& v);
 /// "words of region 1 permuted (seed 7)"
 std::string to_string(const Mutation& v);
 
-/// Changes `bytes`, the chunk at `offset` of the mutation's region, in place. The same mutation always gives the same
-/// bytes. Words that `keep` sets (pointers into the capture) stay as they are.
-void mutate(std::span<std::byte> bytes, const Mutation& mutation, std::uint64_t offset, const Mask& keep = {});
+/// Changes `bytes`, the chunk at `offset` of the mutation's region, in place. The same mutation always gives
+/// the same bytes. Words that `keep` sets (pointers into the capture) stay as they are.
+void mutate(std::span<std::byte> bytes, const Mutation& mutation, std::uint64_t offset,
+            const Mask& keep = {});
 
 /// Nine words of ten are zero or ordinary floats (magnitude between 2^-40 and 2^40), and some are not zero.
 bool looks_like_floats(ByteView bytes);

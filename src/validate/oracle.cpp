@@ -55,7 +55,8 @@ BadWrite shuffle(const OracleInput& in) {
     }
     // Elements that do not move are what the baseline wrote.
     for (std::size_t i = 0; i < bytes.size(); ++i) {
-      const bool in_element = i / kElement * kElement + kElement <= bytes.size() && in.written[k].test(i / kElement * kElement);
+      const bool in_element =
+          i / kElement * kElement + kElement <= bytes.size() && in.written[k].test(i / kElement * kElement);
       if (!in_element && in.written[k].test(i)) bytes[i] = in.expected[k][i];
     }
   };

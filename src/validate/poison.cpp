@@ -25,8 +25,8 @@ Classified classify(ByteView after_a, ByteView after_b, const Mask& poisoned, st
     else
       dependent.set(i);
   }
-  // Single bytes of a sum can agree by chance: one dependent byte makes its element, and the pair that a 64-bit value
-  // would take, dependent.
+  // Single bytes of a sum can agree by chance: one dependent byte makes its element, and the pair that a
+  // 64-bit value would take, dependent.
   dependent.widen_to_elements();
   Mask wide(after_a.size());
   for (std::size_t i = 0; i < after_a.size(); i += 8) {

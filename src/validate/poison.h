@@ -22,8 +22,9 @@ struct Classified {
   Mask write_only;  // of these: the result does not depend on what was there, for whole elements only
 };
 
-/// `after_a` and `after_b`: the same chunk after the baseline ran over poison 0 and over poison 1 of the bytes in
-/// `poisoned`; `offset`: where the chunk starts in its region. Bytes outside `poisoned` are not classified.
+/// `after_a` and `after_b`: the same chunk after the baseline ran over poison 0 and over poison 1 of the
+/// bytes in `poisoned`; `offset`: where the chunk starts in its region. Bytes outside `poisoned` are not
+/// classified.
 Classified classify(ByteView after_a, ByteView after_b, const Mask& poisoned, std::uint64_t offset);
 
 /// `image` with the bytes of `write_only` replaced by poison `which`.

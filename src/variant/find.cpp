@@ -29,6 +29,7 @@ struct Captured {
   std::string entry_point;
   std::vector<std::string> targets;  // likeliest first
   bool has_debug = false;
+  bool ours = false;  // made by the compiler that Klab has too: equal bytes can be hoped for
 };
 
 struct Work {
@@ -135,6 +136,8 @@ Result<Captured> look_at_capture(const bundle::Reader& bundle, std::uint32_t ind
   // What cannot be read still has its bytes to compare with.
   captured.code.hash = to_string(hash_bytes(bytes));
   captured.targets = targets_for(captured.code.reflection.version);
+  // The third word names the generator, here and in the other byte order alike; 13 is shaderc.
+  if (bytes.size() >= 12) captured.ours = bytes[10] == std::byte{13} || bytes[9] == std::byte{13};
   captured.has_debug = !captured.code.reflection.source_text.empty();
   return captured;
 }
@@ -199,7 +202,7 @@ class Search {
     // Code seldom depends on more than level and text, so one match spares the others the full search.
     std::vector<Work*> second;
     for (Work* work : todo)
-      if (work->has(Evidence::same_code) && !work->exact) second.push_back(work);
+      if (captured_.ours && work->has(Evidence::same_code) && !work->exact) second.push_back(work);
     const bool sure =
         std::any_of(todo.begin(), todo.end(), [](const Work* w) { return w->has(Evidence::same_code); });
     if (!sure) {
@@ -390,6 +393,19 @@ Result<std::vector<Candidate>> find_source(const bundle::Reader& bundle, std::ui
     return std::pair(a->evidence.size(), a->tail) > std::pair(b->evidence.size(), b->tail);
   });
   Search(captured, request).run(todo);
+
+  // Copies of one file are told apart by nothing but their place: the user must know before one is rewritten.
+  std::vector<const Work*> same;
+  for (const Work& work : all)
+    if (work.has(Evidence::same_code)) same.push_back(&work);
+  for (Work& work : all)
+    if (same.size() > 1 && work.has(Evidence::same_code)) {
+      const Work* other = same[same[0] == &work ? 1 : 0];
+      work.candidate.because.push_back(
+          same.size() == 2 ? fmt::format("but {} builds to the same code", other->file->path.string())
+                           : fmt::format("but {} and {} more build to the same code",
+                                         other->file->path.string(), same.size() - 2));
+    }
 
   std::vector<Candidate> found;
   for (Work& work : all) {

@@ -210,6 +210,41 @@ TEST_F(Find, links_build_folders_and_odd_files_are_left_out) {
   EXPECT_EQ(list[0].file, fs::canonical(file));
 }
 
+TEST_F(Find, copies_of_the_source_are_told) {
+  const std::string text = kernel("b[i] = a[i] * k;");
+  const std::string code = built(add("one/k.comp", text), {});
+  add("two/k.comp", text);
+  const auto list = found(code, "x");
+  ASSERT_EQ(list.size(), 2u);
+  EXPECT_THAT(list[0].because, Contains(HasSubstr("two/k.comp builds to the same code")));
+  EXPECT_THAT(list[1].because, Contains(HasSubstr("one/k.comp builds to the same code")));
+}
+
+TEST_F(Find, the_examples_are_found_from_what_other_compilers_made_of_them) {
+  const fs::path examples = KLAB_SOURCE_DIR "/examples/vulkan";
+  int tried = 0;
+  for (const std::string name : {"pointer_table", "spec_constants", "matmul_tiled"}) {
+    const std::string file = (examples / (name + ".comp")).string();
+    ASSERT_TRUE(fs::exists(file));
+    for (const std::vector<std::string>& argv :
+         {std::vector<std::string>{"glslc", "-O", "--target-env=vulkan1.2"},
+          {"glslangValidator", "-V", "--target-env", "vulkan1.2"}}) {
+      if (find_program(argv[0]).empty()) continue;
+      std::vector<std::string> command = argv;
+      command.insert(command.end(), {file, "-o", folder_ / "example.spv"});
+      ASSERT_TRUE(run_program({.argv = command})->status.ok()) << file;
+      auto reader = captured(read_file(folder_ / "example.spv").value(), name + argv[0]);
+      ASSERT_TRUE(reader);
+      const auto list = find_source(*reader, 0, {.root = examples});
+      ASSERT_TRUE(list && !list->empty()) << name;
+      EXPECT_EQ(list->front().file, fs::canonical(file).string());
+      EXPECT_EQ(list->front().evidence, Evidence::same_code) << name << " " << argv[0];
+      ++tried;
+    }
+  }
+  if (tried == 0) GTEST_SKIP() << "neither glslc nor glslangValidator is installed";
+}
+
 TEST_F(Find, a_cap_is_never_silent) {
   for (int i = 0; i < 5; ++i) add("a" + std::to_string(i) + ".comp", "#version 450\nvoid main() {}\n");
   const std::string code = built(folder_.add("away.comp", kernel("b[i] = a[i];")), {});

@@ -15,8 +15,9 @@ class Deadline {
  public:
   using Clock = std::chrono::steady_clock;
   explicit Deadline(double seconds)
-      : budget_s_(seconds), end_(Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                                   std::chrono::duration<double>(std::clamp(seconds, 0.0, 1e6)))) {}
+      : budget_s_(seconds),
+        end_(Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                std::chrono::duration<double>(std::clamp(seconds, 0.0, 1e6)))) {}
   double left_s() const { return std::chrono::duration<double>(end_ - Clock::now()).count(); }
   /// For one batch: what is left, at most `cap_s`, at least a millisecond.
   std::uint64_t timeout_ns(double cap_s) const {

@@ -6,13 +6,15 @@
 namespace klab::worker {
 
 namespace {
-constexpr std::uint32_t kStorageBuffer = 7;  // VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, as bundle::LayoutSlot wants it
+constexpr std::uint32_t kStorageBuffer =
+    7;  // VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, as bundle::LayoutSlot wants it
 }
 
 Result<gpu::BatchResult> Gpu::run(std::span<const gpu::Step> steps, std::uint64_t timeout_ns) {
   if (lost_) return fail(ErrorCode::device_fault, "the device was lost before");
   auto result = device_->run(steps, timeout_ns);
-  if (!result && (result.error().code == ErrorCode::device_fault || result.error().code == ErrorCode::timeout))
+  if (!result &&
+      (result.error().code == ErrorCode::device_fault || result.error().code == ErrorCode::timeout))
     lost_ = true;
   return result;
 }

@@ -15,7 +15,8 @@ namespace klab::worker {
 
 class Gpu;
 
-/// Owns one of the device's objects. After the device is lost nothing is given back: the process ends instead.
+/// Owns one of the device's objects. After the device is lost nothing is given back: the process ends
+/// instead.
 template <class Id, void (gpu::Device::*give_back)(Id)>
 class Handle {
  public:
@@ -57,7 +58,8 @@ class Gpu {
   Result<Memory> allocate(std::uint64_t size);
   Result<Launch> prepare(const gpu::LaunchSpec& spec);
   Result<Code> load(std::span<const std::byte> code);
-  /// Klab's kernel `name` over `bindings` (set 0, binding 0..n-1). Errors: unsupported when the API has no such kernel.
+  /// Klab's kernel `name` over `bindings` (set 0, binding 0..n-1). Errors: unsupported when the API has no
+  /// such kernel.
   Result<Launch> builtin(std::string_view name, std::span<const BuiltinBinding> bindings,
                          std::span<const std::byte> push, bundle::Dim3 grid);
 

@@ -10,7 +10,7 @@ namespace {
 
 // A race seen once in twenty runs is then missed once in a thousand.
 constexpr std::uint32_t kEnoughLaunches = 135;
-constexpr double kBurstSeconds = 1.0;
+constexpr double kBurstSeconds = 0.5;
 constexpr std::size_t kShown = 16;  // bytes of a difference
 
 std::string hex_at(const validate::ByteBuffer& bytes, std::uint64_t first) {
@@ -54,17 +54,18 @@ Result<std::string> describe_outside(Loaded& loaded, const Reference& r, const C
     const auto d = validate::compare(before, now);
     const auto& c = loaded.chunk(id);
     return fmt::format("it wrote outside what the baseline writes: {} at offset {}: was {}, is {}",
-                       loaded.region_name(c.region), c.offset + d.first, hex_at(before, d.first), hex_at(now, d.first));
+                       loaded.region_name(c.region), c.offset + d.first, hex_at(before, d.first),
+                       hex_at(now, d.first));
   }
   return std::string();
 }
 
 std::string sentence(Loaded& loaded, const replay::RegionDifference& d) {
-  return fmt::format("first in {} at offset {}: expected {}, got {}", loaded.region_name(d.region), d.first_offset,
-                     d.expected, d.actual);
+  return fmt::format("first in {} at offset {}: expected {}, got {}", loaded.region_name(d.region),
+                     d.first_offset, d.expected, d.actual);
 }
 
-/// Many more launches by hash, as many as fit in a second.
+/// Many more launches by hash, as many as fit in a short time.
 Status burst(Loaded& loaded, const Reference& r, const Restorer& restorer, const Variant& v, Judged& j,
              const Deadline& deadline) {
   const ChunkList list = r.hashable();
@@ -85,8 +86,8 @@ Status burst(Loaded& loaded, const Reference& r, const Restorer& restorer, const
     if (now == r.expected_hashes) continue;
     Found found;
     KLAB_TRY_VOID(compare_now(loaded, r, found));
-    j.evidence.wrong_launch = fmt::format("launch {} of it gave another result than the ones before",
-                                          j.evidence.launches_checked);
+    j.evidence.wrong_launch =
+        fmt::format("launch {} of it gave another result than the ones before", j.evidence.launches_checked);
     if (!found.regions.empty()) {
       j.evidence.wrong_launch += ", " + sentence(loaded, found.regions.front());
       j.differences = found.regions;
@@ -96,7 +97,8 @@ Status burst(Loaded& loaded, const Reference& r, const Restorer& restorer, const
   return {};
 }
 
-Status judge_case(Loaded& loaded, const MutatedCase& c, const Variant& v, Judged& j, const Deadline& deadline) {
+Status judge_case(Loaded& loaded, const MutatedCase& c, const Variant& v, Judged& j,
+                  const Deadline& deadline) {
   KLAB_TRY_VOID(apply_mutation(loaded, c.mutation));
   const gpu::Step step = gpu::Step::launch_of(v.launch.id(), false);
   KLAB_TRY_VOID(loaded.gpu().run(std::span(&step, 1), deadline.timeout_ns(kLaunchTimeout)));
@@ -113,12 +115,13 @@ Status judge_case(Loaded& loaded, const MutatedCase& c, const Variant& v, Judged
     }
     KLAB_TRY(const auto now, loaded.download(id));
     const auto d = validate::compare(it->second, now);
-    replay::RegionDifference shown{.region = chunk.region,
-                                   .name = loaded.dispatch().regions[chunk.region].name,
-                                   .differing_bytes = d.count,
-                                   .first_offset = chunk.offset + d.first / validate::kElement * validate::kElement,
-                                   .expected = hex_at(it->second, d.first),
-                                   .actual = hex_at(now, d.first)};
+    replay::RegionDifference shown{
+        .region = chunk.region,
+        .name = loaded.dispatch().regions[chunk.region].name,
+        .differing_bytes = d.count,
+        .first_offset = chunk.offset + d.first / validate::kElement * validate::kElement,
+        .expected = hex_at(it->second, d.first),
+        .actual = hex_at(now, d.first)};
     j.evidence.mutated_difference =
         fmt::format("it differs on {}: {}", to_string(c.mutation), sentence(loaded, shown));
     if (j.differences.empty()) j.differences.push_back(std::move(shown));
@@ -144,7 +147,8 @@ Result<Judged> judge_variant(Loaded& loaded, const Reference& r, const Variant& 
   j.evidence.mutations_dropped = r.mutations_dropped;
   for (const auto& m : r.varying) j.masked_bytes += m.count();
   j.checked_bytes = loaded.captured_bytes() - j.masked_bytes;
-  if (r.written.empty()) j.evidence.not_judged = "the baseline was not seen to write anything: there is nothing to compare";
+  if (r.written.empty())
+    j.evidence.not_judged = "the baseline was not seen to write anything: there is nothing to compare";
 
   std::vector<const Image*> images;
   for (const Image& i : r.images) images.push_back(&i);
@@ -176,9 +180,9 @@ Result<Judged> judge_variant(Loaded& loaded, const Reference& r, const Variant& 
   KLAB_TRY(const auto left, loaded.make_pristine(deadline));
   for (const ChunkId id : left)
     if (!contains(r.written, id) && j.evidence.outside.empty())
-      j.evidence.outside = fmt::format("one of {} launches wrote outside what the baseline writes: {}, chunk at {}",
-                                       j.evidence.launches_checked, loaded.region_name(loaded.chunk(id).region),
-                                       loaded.chunk(id).offset);
+      j.evidence.outside = fmt::format(
+          "one of {} launches wrote outside what the baseline writes: {}, chunk at {}",
+          j.evidence.launches_checked, loaded.region_name(loaded.chunk(id).region), loaded.chunk(id).offset);
   if (wrong || !j.evidence.wrong_launch.empty() || !j.evidence.outside.empty()) return j;
   for (const MutatedCase& c : r.cases) {
     KLAB_TRY_VOID(deadline.check("validating on mutated inputs"));

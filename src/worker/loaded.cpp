@@ -24,7 +24,9 @@ ChunkList merge(const ChunkList& a, const ChunkList& b) {
   return out;
 }
 
-bool contains(const ChunkList& list, ChunkId chunk) { return std::binary_search(list.begin(), list.end(), chunk); }
+bool contains(const ChunkList& list, ChunkId chunk) {
+  return std::binary_search(list.begin(), list.end(), chunk);
+}
 
 void HashSet::append(std::vector<gpu::Step>& steps) const {
   for (const Launch& l : launches_) steps.push_back(gpu::Step::launch_of(l.id(), false));
@@ -44,7 +46,8 @@ Result<std::unique_ptr<Loaded>> Loaded::create(bundle::Reader reader, std::uint3
   const auto& book = loaded->reader_;
   std::uint64_t chunks = 0;
   for (const auto& r : regions) chunks += (r.size + kChunkSize - 1) / kChunkSize;
-  if (chunks > 1u << 30) return fail(ErrorCode::cap_reached, fmt::format("{} chunks of 1 MiB are too many", chunks));
+  if (chunks > 1u << 30)
+    return fail(ErrorCode::cap_reached, fmt::format("{} chunks of 1 MiB are too many", chunks));
   for (const auto& r : regions) {
     loaded->first_chunk_.push_back(loaded->chunk_count());
     loaded->captured_bytes_ += r.size;
@@ -88,7 +91,8 @@ Status Loaded::place() {
   }
   if (!exact && !gpu_.abilities().device_addresses) {
     mode_ = replay::AddressMode::none;
-    notes_.push_back("the capture has device addresses and this device has none: pointers in the data lead nowhere");
+    notes_.push_back(
+        "the capture has device addresses and this device has none: pointers in the data lead nowhere");
     return {};
   }
   mode_ = exact ? replay::AddressMode::exact : replay::AddressMode::relocated;
@@ -228,7 +232,8 @@ Result<HashSet> Loaded::prepare_hashes(const ChunkList& list) {
         {set.list_.id(), 0, entries.size() * sizeof(kernels::HashChunk)},
         {set.results_.id(), 0, set.result_bytes()},
     };
-    KLAB_TRY(auto launch, gpu_.builtin("hash", bindings, std::as_bytes(std::span(&push, 1)), {w.count, 1, 1}));
+    KLAB_TRY(auto launch,
+             gpu_.builtin("hash", bindings, std::as_bytes(std::span(&push, 1)), {w.count, 1, 1}));
     set.launches_.push_back(std::move(launch));
   }
   return set;

@@ -40,22 +40,22 @@ class HashSet {
 };
 
 struct PlaceOptions {
-  std::string pool;            // MemoryRequest::pool
-  bool relocate = false;       // do not even try exact addresses
+  std::string pool;       // MemoryRequest::pool
+  bool relocate = false;  // do not even try exact addresses
 };
 
 class Loaded {
  public:
-  /// Takes the reader; places and uploads everything. Errors: address_collision (try in a new process, or relocate),
-  /// out_of_memory, unsupported (pool), bundle_corrupt, timeout.
+  /// Takes the reader; places and uploads everything. Errors: address_collision (try in a new process, or
+  /// relocate), out_of_memory, unsupported (pool), bundle_corrupt, timeout.
   static Result<std::unique_ptr<Loaded>> create(bundle::Reader reader, std::uint32_t dispatch, Gpu& gpu,
                                                 const PlaceOptions& options, const Deadline& deadline);
   ~Loaded();
   Loaded(const Loaded&) = delete;
   Loaded& operator=(const Loaded&) = delete;
 
-  /// Gives all memory back and places it again. Handles to old memories are void. `padding`: bytes allocated first,
-  /// so that a driver's allocator does not hand out the same place.
+  /// Gives all memory back and places it again. Handles to old memories are void. `padding`: bytes allocated
+  /// first, so that a driver's allocator does not hand out the same place.
   Status place_again(std::uint64_t padding, const Deadline& deadline);
 
   Gpu& gpu() { return gpu_; }

@@ -23,7 +23,8 @@ bool may_mutate(const Loaded& loaded, std::uint32_t region) {
   bool uniform_only = false;
   for (const auto& b : d.bindings) {
     if (b.region != region) continue;
-    if (b.kind == bundle::BindingKind::storage_buffer || b.kind == bundle::BindingKind::storage_buffer_dynamic)
+    if (b.kind == bundle::BindingKind::storage_buffer ||
+        b.kind == bundle::BindingKind::storage_buffer_dynamic)
       return true;
     uniform_only = true;
   }
@@ -45,7 +46,8 @@ bool written(const Reference& r, const Loaded& loaded, std::uint32_t region) {
 }
 
 /// In the order of trying: value changes first, those that may lead a kernel astray last.
-Result<std::vector<Mutation>> candidates(const Reference& r, Loaded& loaded, std::uint32_t seed, bool needed) {
+Result<std::vector<Mutation>> candidates(const Reference& r, Loaded& loaded, std::uint32_t seed,
+                                         bool needed) {
   std::vector<Mutation> list;
   const auto count = static_cast<std::uint32_t>(loaded.dispatch().regions.size());
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -55,16 +57,19 @@ Result<std::vector<Mutation>> candidates(const Reference& r, Loaded& loaded, std
     if (!needed && !list.empty()) return list;
   }
   if (!needed) return list;
-  for (const auto kind : {MutationKind::permute_words, MutationKind::small_integers, MutationKind::scramble_bytes})
+  for (const auto kind :
+       {MutationKind::permute_words, MutationKind::small_integers, MutationKind::scramble_bytes})
     for (std::uint32_t i = 0; i < count; ++i)
       if (may_mutate(loaded, i)) list.push_back({kind, i, seed});
   if (list.size() > kMostTried) list.resize(kMostTried);
   return list;
 }
 
-/// Runs the baseline on one mutated input, and asks the oracle there. The capture is pristine before and after.
-Result<MutatedCase> make_case(const Reference& r, Loaded& loaded, const Variant& baseline, const Mutation& mutation,
-                              std::map<std::string, bool>& oracle, const Deadline& deadline) {
+/// Runs the baseline on one mutated input, and asks the oracle there. The capture is pristine before and
+/// after.
+Result<MutatedCase> make_case(const Reference& r, Loaded& loaded, const Variant& baseline,
+                              const Mutation& mutation, std::map<std::string, bool>& oracle,
+                              const Deadline& deadline) {
   MutatedCase c{.mutation = mutation};
   KLAB_TRY_VOID(apply_mutation(loaded, mutation));
   KLAB_TRY(const auto before, loaded.hash_all(deadline));
@@ -87,7 +92,8 @@ Result<MutatedCase> make_case(const Reference& r, Loaded& loaded, const Variant&
     }
     validate::Mask written = validate::differing(start[id], now);
     const auto at = std::lower_bound(r.written.begin(), r.written.end(), id);
-    if (at != r.written.end() && *at == id) written.merge(r.written_bytes[static_cast<std::size_t>(at - r.written.begin())]);
+    if (at != r.written.end() && *at == id)
+      written.merge(r.written_bytes[static_cast<std::size_t>(at - r.written.begin())]);
     in.images[0].push_back(start[id]);
     in.expected.push_back(now);
     in.written.push_back(std::move(written));
@@ -101,8 +107,8 @@ Result<MutatedCase> make_case(const Reference& r, Loaded& loaded, const Variant&
 
 }  // namespace
 
-Status add_mutated_cases(Reference& r, Loaded& loaded, const Variant& baseline, const replay::Request& request,
-                         const Deadline& deadline) {
+Status add_mutated_cases(Reference& r, Loaded& loaded, const Variant& baseline,
+                         const replay::Request& request, const Deadline& deadline) {
   if (r.varying_elements != 0) return {};  // never `correct`, and no mutated run could be compared
   r.mutation_needed = !validate::uncaught(r.oracle).empty();
   KLAB_TRY(const auto tried, candidates(r, loaded, request.seed, r.mutation_needed));

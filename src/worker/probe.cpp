@@ -30,18 +30,21 @@ Result<Socket> start(int masks_fd) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return fail_errno(errno, "socketpair");
   Fd ours(ends[0]), theirs(ends[1]);
-  SpawnOptions spawn{.argv = {"/proc/self/exe", "--probe"},
-                     .environment = {{"KLAB_WORKER_ATTEMPT", std::nullopt}, {"KLAB_WORKER_PENDING", std::nullopt}},
-                     .extra_fds = {{replay::kWorkerFd, theirs.get()}},
-                     .die_with_parent = true};
+  SpawnOptions spawn{
+      .argv = {"/proc/self/exe", "--probe"},
+      .environment = {{"KLAB_WORKER_ATTEMPT", std::nullopt}, {"KLAB_WORKER_PENDING", std::nullopt}},
+      .extra_fds = {{replay::kWorkerFd, theirs.get()}},
+      .die_with_parent = true};
   if (masks_fd >= 0) spawn.extra_fds[kProbeFd] = masks_fd;
   KLAB_TRY(auto child, Child::spawn(spawn));
   return Socket{std::move(child), std::move(ours)};
 }
 
-/// Runs tasks 0..count-1; `done(task, message)` for each that ended well, `lost(task, why)` for each that did not.
+/// Runs tasks 0..count-1; `done(task, message)` for each that ended well, `lost(task, why)` for each that did
+/// not.
 template <class Done, class Lost>
-Status run_tasks(Json message, std::size_t count, int masks_fd, const Deadline& deadline, Done done, Lost lost) {
+Status run_tasks(Json message, std::size_t count, int masks_fd, const Deadline& deadline, Done done,
+                 Lost lost) {
   std::size_t next = 0;
   while (next < count) {
     KLAB_TRY_VOID(deadline.check("probing what the kernel writes"));
@@ -110,7 +113,8 @@ Status read_masks(int fd, std::map<ChunkId, ProbedChunk>& out) {
       if (!take(m->words().data(), m->words().size_bytes())) return {};
     auto [it, fresh] = out.try_emplace(head[0], p);
     if (fresh) continue;
-    // Two bindings over one range: dependent wins, so a byte is write-only only if each run that judged it says so.
+    // Two bindings over one range: dependent wins, so a byte is write-only only if each run that judged it
+    // says so.
     auto& old = it->second;
     for (auto [a, b] : {std::pair{&old, &p}, std::pair{&p, &old}}) {
       validate::Mask conflict = b->bytes.written;
@@ -131,8 +135,11 @@ std::vector<PoisonUnit> poison_units(const bundle::Dispatch& dispatch) {
   std::vector<bool> bound(dispatch.regions.size());
   for (const auto& b : dispatch.bindings) {
     bound[b.region] = true;
-    if (b.kind != bundle::BindingKind::storage_buffer && b.kind != bundle::BindingKind::storage_buffer_dynamic) continue;
-    const std::uint64_t room = dispatch.regions[b.region].size - std::min(b.offset, dispatch.regions[b.region].size);
+    if (b.kind != bundle::BindingKind::storage_buffer &&
+        b.kind != bundle::BindingKind::storage_buffer_dynamic)
+      continue;
+    const std::uint64_t room =
+        dispatch.regions[b.region].size - std::min(b.offset, dispatch.regions[b.region].size);
     const PoisonUnit unit{b.region, b.offset, std::min(b.range, room)};
     const bool known = std::any_of(units.begin(), units.end(), [&](const PoisonUnit& u) {
       return u.region == unit.region && u.offset == unit.offset && u.size == unit.size;
@@ -146,7 +153,8 @@ std::vector<PoisonUnit> poison_units(const bundle::Dispatch& dispatch) {
 
 Result<Probed> probe_poison(const replay::Request& request, const Deadline& deadline) {
   KLAB_TRY(const auto reader, bundle::Reader::open(request.bundle));
-  if (request.dispatch >= reader.manifest().dispatches.size()) return fail(ErrorCode::usage, "no such dispatch");
+  if (request.dispatch >= reader.manifest().dispatches.size())
+    return fail(ErrorCode::usage, "no such dispatch");
   const auto& dispatch = reader.manifest().dispatches[request.dispatch];
   const auto units = poison_units(dispatch);
   Fd masks(::memfd_create("klab-masks", MFD_CLOEXEC));
@@ -156,8 +164,9 @@ Result<Probed> probe_poison(const replay::Request& request, const Deadline& dead
       message_for(request, "poison"), units.size(), masks.get(), deadline, [](std::size_t, const Json&) {},
       [&](std::size_t task, const std::string& why) {
         const auto& r = dispatch.regions[units[task].region];
-        probed.notes.push_back(fmt::format("region {}{} was not poisoned: the kernel ran on a poisoned copy of it and {}",
-                                           r.id, r.name.empty() ? "" : " (" + r.name + ")", why));
+        probed.notes.push_back(
+            fmt::format("region {}{} was not poisoned: the kernel ran on a poisoned copy of it and {}", r.id,
+                        r.name.empty() ? "" : " (" + r.name + ")", why));
       }));
   KLAB_TRY_VOID(read_masks(masks.get(), probed.chunks));
   return probed;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Risky runs of the baseline, over poisoned or mutated inputs, in a process of their own: a fault there costs nothing.
-// Not here: what poisons and mutations are (validate/).
+// Risky runs of the baseline, over poisoned or mutated inputs, in a process of their own: a fault there costs
+// nothing. Not here: what poisons and mutations are (validate/).
 #pragma once
 #include <map>
 #include <set>
@@ -42,7 +42,8 @@ Result<std::vector<bool>> probe_mutations(const replay::Request& request,
                                           const Deadline& deadline);
 
 /// The other side: answers one probing message on the socket. `pending` is what it received.
-Status run_probe(const Json& pending, const replay::Request& request, Loaded& loaded, const Deadline& deadline);
+Status run_probe(const Json& pending, const replay::Request& request, Loaded& loaded,
+                 const Deadline& deadline);
 
 /// fd of the shared file that a probe writes its masks to.
 inline constexpr int kProbeFd = 4;

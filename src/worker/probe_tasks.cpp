@@ -47,7 +47,8 @@ ChunkList chunks_of(const Loaded& loaded, const PoisonUnit& unit) {
 
 validate::Mask covered(const Loaded::Chunk& c, const PoisonUnit& unit) {
   validate::Mask mask(c.size);
-  const std::uint64_t from = std::max(unit.offset, c.offset), to = std::min(unit.offset + unit.size, c.offset + c.size);
+  const std::uint64_t from = std::max(unit.offset, c.offset),
+                      to = std::min(unit.offset + unit.size, c.offset + c.size);
   for (std::uint64_t i = from; i < to; ++i) mask.set(i - c.offset);
   return mask;
 }
@@ -117,7 +118,8 @@ Status try_mutation(Loaded& loaded, const Variant& baseline, const validate::Mut
 
 }  // namespace
 
-Status run_probe(const Json& pending, const replay::Request& request, Loaded& loaded, const Deadline& deadline) {
+Status run_probe(const Json& pending, const replay::Request& request, Loaded& loaded,
+                 const Deadline& deadline) {
   (void)request;
   KLAB_TRY(const auto baseline, make_variant(loaded, {}));
   std::string what;

@@ -28,7 +28,8 @@ std::string first_difference(Loaded& loaded, ChunkId id, const Watched& w, const
   const std::uint64_t at = validate::runs(bad).front().offset / validate::kElement * validate::kElement;
   const std::uint64_t n = std::min<std::uint64_t>(16, c.size - at);
   return fmt::format("{} at offset {}: captured {}, replayed {}", loaded.region_name(c.region), c.offset + at,
-                     to_hex(std::span(w.wanted).subspan(at, n)), to_hex(std::span(w.seen.first()).subspan(at, n)));
+                     to_hex(std::span(w.wanted).subspan(at, n)),
+                     to_hex(std::span(w.seen.first()).subspan(at, n)));
 }
 
 }  // namespace
@@ -79,7 +80,8 @@ Result<bundle::Proof> prove(Loaded& loaded, const Variant& baseline, const Deadl
       proof.detail = "the replay gives the captured outcome, bit for bit, in every region";
       return proof;
     }
-    wanted_replays = std::max(wanted_replays, some_never && some_vary && proof.replays >= kReplays ? kMostReplays : kReplays);
+    wanted_replays = std::max(wanted_replays,
+                              some_never && some_vary && proof.replays >= kReplays ? kMostReplays : kReplays);
   }
 
   std::string where;
@@ -101,7 +103,8 @@ Result<bundle::Proof> prove(Loaded& loaded, const Variant& baseline, const Deadl
           continue;
         }
       }
-      if (proof.varying.size() < kMostRanges) proof.varying.push_back({c.region, c.offset + run.offset, run.size});
+      if (proof.varying.size() < kMostRanges)
+        proof.varying.push_back({c.region, c.offset + run.offset, run.size});
     }
   }
   if (proof.differing_bytes != 0) {
@@ -114,9 +117,11 @@ Result<bundle::Proof> prove(Loaded& loaded, const Variant& baseline, const Deadl
     proof.state = ProofState::nondeterministic;
     std::string regions;
     for (const auto& [region, bytes] : varying_in)
-      regions += fmt::format("{}{}: {} bytes", regions.empty() ? "" : ", ", loaded.region_name(region), bytes);
-    proof.detail = fmt::format("{} elements vary from run to run ({}); everything else is equal in {} replays",
-                               varying_elements, regions, proof.replays);
+      regions +=
+          fmt::format("{}{}: {} bytes", regions.empty() ? "" : ", ", loaded.region_name(region), bytes);
+    proof.detail =
+        fmt::format("{} elements vary from run to run ({}); everything else is equal in {} replays",
+                    varying_elements, regions, proof.replays);
   }
   if (no_post) proof.detail += "; regions without a post-state were held against their pre-state";
   return proof;

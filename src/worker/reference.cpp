@@ -42,12 +42,14 @@ Result<std::string> against_capture(Loaded& loaded, const Reference& r) {
     bytes += d.count;
   }
   if (bytes == 0) return std::string();
-  return fmt::format("the baseline gives {} byte(s) here that differ from the captured outcome, first in {}", bytes,
-                     where);
+  return fmt::format("the baseline gives {} byte(s) here that differ from the captured outcome, first in {}",
+                     bytes, where);
 }
 
-/// Several runs from the pre-state: what varies, and whether more chunks are written than the first run showed.
-Result<ChunkList> find_variation(Reference& r, Loaded& loaded, const Variant& baseline, const Deadline& deadline) {
+/// Several runs from the pre-state: what varies, and whether more chunks are written than the first run
+/// showed.
+Result<ChunkList> find_variation(Reference& r, Loaded& loaded, const Variant& baseline,
+                                 const Deadline& deadline) {
   KLAB_TRY(const auto restorer, Restorer::create(loaded, r.written, {&r.images[0]}));
   KLAB_TRY(const auto hashes, loaded.prepare_hashes(r.written));
   std::vector<validate::Variation> seen(r.written.size());
@@ -78,7 +80,8 @@ Result<ChunkList> find_variation(Reference& r, Loaded& loaded, const Variant& ba
 /// Images whose write-only bytes are poison; bytes that turn out to matter are taken out again.
 Status make_images(Reference& r, Loaded& loaded, const Variant& baseline, const Deadline& deadline) {
   for (int round = 0; round < 4; ++round) {
-    const bool any = std::any_of(r.write_only.begin(), r.write_only.end(), [](const auto& m) { return m.any(); });
+    const bool any =
+        std::any_of(r.write_only.begin(), r.write_only.end(), [](const auto& m) { return m.any(); });
     r.images.resize(1);
     if (!any) return {};
     for (int which = 0; which < 2; ++which) {
@@ -121,7 +124,8 @@ validate::OracleInput oracle_input(const Reference& r, Loaded& loaded) {
   const auto& regions = loaded.dispatch().regions;
   for (const auto& source : regions) {
     const auto list = loaded.chunks_of(source.id);
-    if (list.empty() || std::any_of(list.begin(), list.end(), [&](ChunkId id) { return contains(r.written, id); }))
+    if (list.empty() ||
+        std::any_of(list.begin(), list.end(), [&](ChunkId id) { return contains(r.written, id); }))
       continue;
     Image image;
     for (const ChunkId id : r.written) {

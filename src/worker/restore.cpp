@@ -9,7 +9,8 @@ namespace {
 constexpr std::uint64_t kSegment = 256ull << 20;
 }  // namespace
 
-Result<Restorer> Restorer::create(Loaded& loaded, const ChunkList& chunks, const std::vector<const Image*>& images) {
+Result<Restorer> Restorer::create(Loaded& loaded, const ChunkList& chunks,
+                                  const std::vector<const Image*>& images) {
   Restorer r;
   r.bytes_ = loaded.bytes_of(chunks);
   struct Source {

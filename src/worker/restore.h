@@ -13,9 +13,10 @@ using Image = std::vector<validate::ByteBuffer>;
 
 class Restorer {
  public:
-  /// `images`: one or more starting states, each over `chunks`. Chunks that are equal in two images share a copy.
-  /// Errors: out_of_memory.
-  static Result<Restorer> create(Loaded& loaded, const ChunkList& chunks, const std::vector<const Image*>& images);
+  /// `images`: one or more starting states, each over `chunks`. Chunks that are equal in two images share a
+  /// copy. Errors: out_of_memory.
+  static Result<Restorer> create(Loaded& loaded, const ChunkList& chunks,
+                                 const std::vector<const Image*>& images);
 
   /// Steps that put image `which` back.
   void append(std::vector<gpu::Step>& steps, std::size_t which) const;

@@ -51,7 +51,13 @@ replay::Answer Server::handle(const replay::Request& request) {
   else
     status = fail(ErrorCode::usage, fmt::format("the worker knows no verb \"{}\"", request.verb),
                   "devices, replay, compare, proof or stop");
-  if (!status) take_error(answer, status.error());
+  if (!status) {
+    // Honest also then: only launches whose times were kept have run.
+    std::size_t fewest = answer.variants.empty() ? 0 : SIZE_MAX;
+    for (const auto& v : answer.variants) fewest = std::min(fewest, v.samples_ns.size());
+    answer.ran.iterations = static_cast<std::uint32_t>(fewest);
+    take_error(answer, status.error());
+  }
   answer.wall_ms = std::chrono::duration<double, std::milli>(Deadline::Clock::now() - start).count();
   return answer;
 }
@@ -66,8 +72,8 @@ Status Server::answer_devices(replay::Answer& answer) {
     }
     int index = 0;
     for (const auto& l : *list)
-      answer.devices.push_back(
-          Json{{"api", api->name()}, {"index", index++}, {"identity", l.identity}, {"abilities", l.abilities}});
+      answer.devices.push_back(Json{
+          {"api", api->name()}, {"index", index++}, {"identity", l.identity}, {"abilities", l.abilities}});
   }
   return {};
 }
@@ -88,7 +94,9 @@ Status Server::open_device(const bundle::Manifest& manifest, const replay::Reque
   const auto& want = manifest.device;
   if (selector.empty()) {
     KLAB_TRY(const auto all, api->list());
-    const auto same = [&](const gpu::Listed& l) { return !want.uuid.empty() && l.identity.uuid == want.uuid; };
+    const auto same = [&](const gpu::Listed& l) {
+      return !want.uuid.empty() && l.identity.uuid == want.uuid;
+    };
     // Of two drivers for one GPU the capture's own comes first.
     auto it = std::find_if(all.begin(), all.end(), [&](const gpu::Listed& l) {
       return same(l) && l.identity.driver_version == want.driver_version && l.identity.driver == want.driver;
@@ -133,8 +141,10 @@ Status Server::load(const replay::Request& request, const Deadline& deadline, re
     PlaceOptions options{.pool = request.conditions.memory, .relocate = forced_relocation()};
     auto loaded = Loaded::create(std::move(reader), request.dispatch, *gpu_, options, deadline);
     if (!loaded && loaded.error().code == ErrorCode::address_collision) {
-      answer.notes.push_back("captured addresses are taken here: " + loaded.error().what);
-      if (hooks_.start_anew) hooks_.start_anew();  // does not return unless it was tried often enough
+      const int attempts = hooks_.start_anew ? hooks_.start_anew() : 0;  // returns when tried often enough
+      answer.notes.push_back(
+          fmt::format("the captured addresses were taken in this process and in {} fresh one(s): {}",
+                      attempts, loaded.error().what));
       KLAB_TRY(auto again, bundle::Reader::open(request.bundle));
       options.relocate = true;
       loaded = Loaded::create(std::move(again), request.dispatch, *gpu_, options, deadline);
@@ -147,10 +157,12 @@ Status Server::load(const replay::Request& request, const Deadline& deadline, re
   answer.address_mode = loaded_->address_mode();
   answer.rewritten_words = loaded_->rewritten_words();
   answer.captured_bytes = loaded_->captured_bytes();
-  if (answer.address_mode == replay::AddressMode::exact) answer.address_by = gpu_->abilities().fixed_addresses_by;
+  if (answer.address_mode == replay::AddressMode::exact)
+    answer.address_by = gpu_->abilities().fixed_addresses_by;
   if (answer.address_mode == replay::AddressMode::relocated)
-    answer.notes.push_back(fmt::format("regions lie at other addresses than captured; {} pointer word(s) rewritten",
-                                       answer.rewritten_words));
+    answer.notes.push_back(
+        fmt::format("regions lie at other addresses than captured; {} pointer word(s) rewritten",
+                    answer.rewritten_words));
   answer.notes.insert(answer.notes.end(), loaded_->notes().begin(), loaded_->notes().end());
   return {};
 }
@@ -168,11 +180,13 @@ const Probed& Server::probed(const replay::Request& request, const Deadline& dea
   return slot;
 }
 
-Status Server::answer_proof(const replay::Request& request, const Deadline& deadline, replay::Answer& answer) {
+Status Server::answer_proof(const replay::Request& request, const Deadline& deadline,
+                            replay::Answer& answer) {
   KLAB_TRY_VOID(load(request, deadline, answer));
   say("replaying the capture");
   auto baseline = make_variant(*loaded_, {});
-  auto proof = baseline ? prove(*loaded_, *baseline, deadline) : Result<bundle::Proof>(fail(baseline.error()));
+  auto proof =
+      baseline ? prove(*loaded_, *baseline, deadline) : Result<bundle::Proof>(fail(baseline.error()));
   if (!proof) {
     answer.proof.state = bundle::ProofState::failed;
     answer.proof.detail = proof.error().what;

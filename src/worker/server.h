@@ -15,8 +15,9 @@ class Server {
  public:
   struct Hooks {
     std::function<void(const replay::Progress&)> progress;
-    /// Called when captured addresses are taken in this process. Starts it anew, or returns (too many tries).
-    std::function<void()> start_anew;
+    /// Called when captured addresses are taken in this process. Starts it anew, or returns how often that
+    /// was tried.
+    std::function<int()> start_anew;
   };
   explicit Server(Hooks hooks) : hooks_(std::move(hooks)) {}
 
@@ -31,7 +32,8 @@ class Server {
   struct Warm;
   struct Run;
   Status load(const replay::Request& request, const Deadline& deadline, replay::Answer& answer);
-  Status open_device(const bundle::Manifest& manifest, const replay::Request& request, replay::Answer& answer);
+  Status open_device(const bundle::Manifest& manifest, const replay::Request& request,
+                     replay::Answer& answer);
   Status answer_devices(replay::Answer& answer);
   Status answer_proof(const replay::Request& request, const Deadline& deadline, replay::Answer& answer);
   Status answer_run(const replay::Request& request, const Deadline& deadline, replay::Answer& answer);
@@ -44,7 +46,7 @@ class Server {
   std::vector<std::string> device_notes_;
   std::unique_ptr<Loaded> loaded_;
   std::string loaded_key_;
-  std::string capture_key_;  // loaded_key_ without the placement
+  std::string capture_key_;               // loaded_key_ without the placement
   std::map<std::string, Probed> probes_;  // by capture and device
 };
 

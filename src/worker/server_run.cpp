@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verbs replay and compare: validation, then timing under the conditions asked for, and an answer that says what ran.
+// The verbs replay and compare: validation, then timing under the conditions asked for, and an answer that
+// says what ran.
 #include <algorithm>
 #include <random>
 
@@ -17,8 +18,9 @@ using replay::Mode;
 using replay::Outcome;
 
 constexpr std::uint64_t kUnknownCacheFlush = 64ull << 20;
-// A server CPU's shared cache takes longer to flush than most kernels run, and is shared with the rest of the machine.
-constexpr std::uint64_t kMostCpuFlush = 32ull << 20;
+// A server CPU's shared cache takes longer to flush than most kernels run, and is shared with the rest of the
+// machine.
+constexpr std::uint64_t kMostCpuFlush = 16ull << 20;
 constexpr std::uint32_t kMostIterations = 10000, kMostRepeats = 1000;
 constexpr std::uint32_t kSustainedLetter = 5;  // launches back to back before a comparison changes sides
 constexpr std::uint64_t kMostPadding = 4ull << 20;
@@ -30,7 +32,8 @@ Status check_conditions(const replay::Request& request) {
     return fail(ErrorCode::usage, fmt::format("verb {} takes {} variant(s), not {}", request.verb, wanted,
                                               request.variants.size()));
   if (c.iterations < 1 || c.iterations > kMostIterations)
-    return fail(ErrorCode::usage, fmt::format("{} iterations: 1 to {} can be run", c.iterations, kMostIterations));
+    return fail(ErrorCode::usage,
+                fmt::format("{} iterations: 1 to {} can be run", c.iterations, kMostIterations));
   if (c.mode == Mode::repeats && (c.repeats < 1 || c.repeats > kMostRepeats))
     return fail(ErrorCode::usage, fmt::format("{} repeats: 1 to {} can be run", c.repeats, kMostRepeats));
   if (c.flush_mb > 64 << 10) return fail(ErrorCode::usage, "a flush of more than 64 GiB makes no sense");
@@ -41,7 +44,8 @@ Status check_conditions(const replay::Request& request) {
 }
 
 /// The flush of one launch, and what of it was really set.
-std::uint64_t flush_bytes(const replay::Conditions& asked, const gpu::Abilities& abilities, replay::Answer& answer) {
+std::uint64_t flush_bytes(const replay::Conditions& asked, const gpu::Abilities& abilities,
+                          replay::Answer& answer) {
   constexpr int kMiB = 20;
   if (asked.mode == Mode::sustained) {
     if (asked.cache == CacheState::cold)
@@ -56,16 +60,20 @@ std::uint64_t flush_bytes(const replay::Conditions& asked, const gpu::Abilities&
   if (asked.cache == CacheState::warm) return 0;
   if (abilities.last_level_cache != 0 && answer.device.type == "cpu" &&
       2 * abilities.last_level_cache > kMostCpuFlush) {
-    answer.notes.push_back(
-        fmt::format("this CPU's last-level cache has {} MiB; only {} MiB are written before each launch (--flush-mb {} "
-                    "writes twice its size)",
-                    abilities.last_level_cache >> kMiB, kMostCpuFlush >> kMiB,
-                    2 * abilities.last_level_cache >> kMiB));
+    answer.notes.push_back(fmt::format(
+        "this CPU's last-level cache has {} MiB; only {} MiB are written before each launch (--flush-mb {} "
+        "writes twice its size)",
+        abilities.last_level_cache >> kMiB, kMostCpuFlush >> kMiB, 2 * abilities.last_level_cache >> kMiB));
     return kMostCpuFlush;
   }
-  if (abilities.last_level_cache != 0) return 2 * abilities.last_level_cache;
-  answer.notes.push_back(fmt::format("the size of the last-level cache is not known here: {} MiB are written before each launch",
-                                     kUnknownCacheFlush >> 20));
+  if (abilities.last_level_cache != 0) {
+    answer.notes.push_back(fmt::format("{} MiB, twice the last-level cache, are written before each launch",
+                                       2 * abilities.last_level_cache >> kMiB));
+    return 2 * abilities.last_level_cache;
+  }
+  answer.notes.push_back(
+      fmt::format("the size of the last-level cache is not known here: {} MiB are written before each launch",
+                  kUnknownCacheFlush >> 20));
   return kUnknownCacheFlush;
 }
 
@@ -75,8 +83,9 @@ Result<std::string> reads_what_it_writes(Loaded& loaded, const Reference& r, con
   for (std::size_t k = 0; k < r.written.size(); ++k) {
     if (!r.dependent[k].any()) continue;
     const auto& c = loaded.chunk(r.written[k]);
-    return fmt::format("the kernel reads what it writes: the result in {} at offset {} depends on what was there before",
-                       loaded.region_name(c.region), c.offset + validate::runs(r.dependent[k]).front().offset);
+    return fmt::format(
+        "the kernel reads what it writes: the result in {} at offset {} depends on what was there before",
+        loaded.region_name(c.region), c.offset + validate::runs(r.dependent[k]).front().offset);
   }
   const gpu::Step step = gpu::Step::launch_of(v.launch.id(), false);
   std::vector<kernels::Hash> results[2];
@@ -121,9 +130,10 @@ struct Server::Run {
     if (!loaded.gpu().lost()) return {};
     for (std::size_t other = 0; other < variants.size(); ++other)
       if (variants[other])
-        fail_variant(other, Error{ErrorCode::worker_lost,
-                                  fmt::format("not measured: the device was lost by \"{}\"", answer.variants[i].label),
-                                  "replay it alone"});
+        fail_variant(
+            other, Error{ErrorCode::worker_lost,
+                         fmt::format("not measured: the device was lost by \"{}\"", answer.variants[i].label),
+                         "replay it alone"});
     return fail(error);
   }
   bool any() const {
@@ -144,7 +154,8 @@ struct Server::Run {
   }
 
   Status judge_all(const Variant& baseline, const Probed& probed) {
-    KLAB_TRY(reference, make_reference(loaded, baseline, probed, {.full = true, .seed = request.seed}, deadline));
+    KLAB_TRY(reference,
+             make_reference(loaded, baseline, probed, {.full = true, .seed = request.seed}, deadline));
     KLAB_TRY_VOID(add_mutated_cases(reference, loaded, baseline, request, deadline));
     answer.notes.insert(answer.notes.end(), probed.notes.begin(), probed.notes.end());
     answer.notes.insert(answer.notes.end(), reference.notes.begin(), reference.notes.end());
@@ -192,7 +203,8 @@ struct Server::Run {
       for (const ChunkId id : restored) {
         const auto at = std::lower_bound(reference.written.begin(), reference.written.end(), id);
         if (at != reference.written.end() && *at == id) {
-          images[image].push_back(reference.images[image][static_cast<std::size_t>(at - reference.written.begin())]);
+          images[image].push_back(
+              reference.images[image][static_cast<std::size_t>(at - reference.written.begin())]);
         } else {
           KLAB_TRY(auto bytes, loaded.pre(id));
           images[image].push_back(std::move(bytes));
@@ -237,6 +249,7 @@ struct Server::Run {
       if (facts && !facts->outside.empty()) blame(who, k, facts->outside);
     }
     if (!facts) {
+      if (!loaded.gpu().lost()) return fail(facts.error());  // the budget, not a variant
       // In a mixed batch the one that was lost cannot be told; the last variant is the candidate.
       return take(who.back(), facts.error());
     }
@@ -257,7 +270,8 @@ struct Server::Run {
 
 Status Server::answer_run(const replay::Request& request, const Deadline& deadline, replay::Answer& answer) {
   answer.variants.resize(request.variants.size());
-  for (std::size_t i = 0; i < request.variants.size(); ++i) answer.variants[i].label = request.variants[i].label;
+  for (std::size_t i = 0; i < request.variants.size(); ++i)
+    answer.variants[i].label = request.variants[i].label;
   KLAB_TRY_VOID(check_conditions(request));
   KLAB_TRY_VOID(load(request, deadline, answer));
   const replay::Conditions& asked = request.conditions;
@@ -293,7 +307,8 @@ Status Server::answer_run(const replay::Request& request, const Deadline& deadli
       return fail(ErrorCode::mode_mismatch, "sustained is refused: " + why, "use the isolated mode");
     for (std::size_t i = 0; i < n; ++i) {
       if (!run.variants[i] || run.variants[i]->is_baseline) continue;
-      KLAB_TRY(const auto variant_why, reads_what_it_writes(*loaded_, Reference{}, *run.variants[i], deadline));
+      KLAB_TRY(const auto variant_why,
+               reads_what_it_writes(*loaded_, Reference{}, *run.variants[i], deadline));
       if (!variant_why.empty())
         run.fail_variant(i, Error{ErrorCode::mode_mismatch, "sustained is refused: " + variant_why,
                                   "use the isolated mode"});
@@ -312,7 +327,8 @@ Status Server::answer_run(const replay::Request& request, const Deadline& deadli
       run.prepare_variants();
       KLAB_TRY(baseline, make_variant(*loaded_, {}));
       // Rewritten pointers are part of the outcome where regions move; what may be poisoned stays the same.
-      KLAB_TRY(auto reference, make_reference(*loaded_, baseline, probe, {.full = request.validate}, deadline));
+      KLAB_TRY(auto reference,
+               make_reference(*loaded_, baseline, probe, {.full = request.validate}, deadline));
       run.reference = std::move(reference);
     }
     std::vector<std::size_t> before(n);
@@ -331,7 +347,8 @@ Status Server::answer_run(const replay::Request& request, const Deadline& deadli
         if (samples.size() == before[i]) continue;
         double sum = 0;
         for (std::size_t k = before[i]; k < samples.size(); ++k) sum += samples[k];
-        answer.variants[i].replay_averages_ns.push_back(sum / static_cast<double>(samples.size() - before[i]));
+        answer.variants[i].replay_averages_ns.push_back(sum /
+                                                        static_cast<double>(samples.size() - before[i]));
       }
   }
   if (asked.mode == Mode::repeats) {
@@ -352,12 +369,9 @@ Status Server::answer_run(const replay::Request& request, const Deadline& deadli
       a.validation.reason += "; " + run.judged[i].evidence.outside;
   }
   answer.ran.iterations = fewest == SIZE_MAX ? 0 : static_cast<std::uint32_t>(fewest);
-  answer.ran.flush_mb = run.flush >> 20;
-  if (asked.flush_mb == 0 && run.flush != 0) {
-    // Said in the notes' words; conditions stay comparable with what was asked.
-    answer.notes.push_back(fmt::format("{} MiB were written before each launch (cold)", run.flush >> 20));
-    answer.ran.flush_mb = 0;
-  }
+  // The default flush of `cold` stays 0 here, so that equal requests stay comparable; the notes give its
+  // size.
+  answer.ran.flush_mb = asked.flush_mb != 0 ? run.flush >> 20 : 0;
   if (!run.any() || n == 1) {
     answer.outcome = answer.variants[0].outcome;
     answer.error = answer.variants[0].error;

@@ -78,8 +78,9 @@ struct TestBundle {
       for (auto [list, bytes] : {std::pair{&r.pre, &t.pre}, std::pair{&r.post, &t.post}}) {
         KLAB_TRY(*list, w.add_list(bytes->size()));
         for (std::size_t at = 0; at < bytes->size(); at += bundle::kChunkSize)
-          KLAB_TRY_VOID(w.put(*list, at / bundle::kChunkSize,
-                              std::span(*bytes).subspan(at, std::min<std::size_t>(bundle::kChunkSize, bytes->size() - at))));
+          KLAB_TRY_VOID(w.put(
+              *list, at / bundle::kChunkSize,
+              std::span(*bytes).subspan(at, std::min<std::size_t>(bundle::kChunkSize, bytes->size() - at))));
       }
       d.regions.push_back(r);
       if (t.bound) {

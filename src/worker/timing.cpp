@@ -11,11 +11,11 @@
 namespace klab::worker {
 namespace {
 
-constexpr double kBatchNs = 50e6;          // a submission of about this: short enough to notice a hang or a budget
+constexpr double kBatchNs = 50e6;  // a submission of about this: short enough to notice a hang or a budget
 constexpr std::size_t kBatchSteps = 4096;
 constexpr double kWarmUpNs = 30e6;
 constexpr int kWarmUpLaunches = 3, kMostWarmUpLaunches = 100;
-constexpr double kBatchTimeout = 60;       // seconds; a batch is expected to take 0.05
+constexpr double kBatchTimeout = 60;  // seconds; a batch is expected to take 0.05
 constexpr std::uint64_t kFlushWindow = 128ull << 20;
 
 /// Klab's flush kernel over a buffer that is larger than the caches.
@@ -29,7 +29,8 @@ struct Flusher {
       const std::uint64_t size = std::min(kFlushWindow, bytes - at) / 4 * 4;
       if (size == 0) break;
       KLAB_TRY(auto memory, gpu.allocate(size));
-      const kernels::FlushPush push{static_cast<std::uint32_t>(size / 4), 0x1234567u + static_cast<std::uint32_t>(at)};
+      const kernels::FlushPush push{static_cast<std::uint32_t>(size / 4),
+                                    0x1234567u + static_cast<std::uint32_t>(at)};
       const BuiltinBinding binding{memory.id(), 0, size};
       KLAB_TRY(auto launch, gpu.builtin("flush", std::span(&binding, 1), std::as_bytes(std::span(&push, 1)),
                                         {kernels::striding_grid(size), 1, 1}));
@@ -70,9 +71,10 @@ class Runner {
     launches_.push_back(which);
     if (checked && hashes_.chunks().size() != 0) {
       hashes_.append(steps_);
-      steps_.push_back(gpu::Step::copy_of(log_.id(), checks_.size() * hashes_.result_bytes(), hashes_.results(), 0,
-                                          hashes_.result_bytes()));
-      checks_.push_back({which, timed_[which].samples_ns.size() + std::count(launches_.begin(), launches_.end(), which)});
+      steps_.push_back(gpu::Step::copy_of(log_.id(), checks_.size() * hashes_.result_bytes(),
+                                          hashes_.results(), 0, hashes_.result_bytes()));
+      checks_.push_back(
+          {which, timed_[which].samples_ns.size() + std::count(launches_.begin(), launches_.end(), which)});
     }
   }
 
@@ -91,7 +93,8 @@ class Runner {
       for (std::size_t i = 0; i < launches_.size(); ++i)
         timed_[launches_[i]].samples_ns.push_back(result.launch_ns[i]);
     KLAB_TRY_VOID(check_log());
-    const double per_launch = result.wall_ns / static_cast<double>(std::max<std::size_t>(1, launches_.size()));
+    const double per_launch =
+        result.wall_ns / static_cast<double>(std::max<std::size_t>(1, launches_.size()));
     done_ += keep ? launches_.size() : 0;
     steps_.clear();
     launches_.clear();
@@ -107,8 +110,9 @@ class Runner {
       if (contains(setup_.restored, id)) continue;
       const auto& c = setup_.loaded->chunk(id);
       if (facts.outside.empty())
-        facts.outside = fmt::format("a timed launch wrote outside what was seen to be written: {}, in the chunk at {}",
-                                    setup_.loaded->region_name(c.region), c.offset);
+        facts.outside =
+            fmt::format("a timed launch wrote outside what was seen to be written: {}, in the chunk at {}",
+                        setup_.loaded->region_name(c.region), c.offset);
       KLAB_TRY_VOID(setup_.loaded->reload({id}));
     }
     return {};
@@ -133,8 +137,9 @@ class Runner {
       for (std::size_t k = 0; k < hashes_.chunks().size() && t.wrong_launch.empty(); ++k) {
         if (log[i * hashes_.chunks().size() + k] == setup_.expectation->hashes[k]) continue;
         const auto& c = setup_.loaded->chunk(hashes_.chunks()[k]);
-        t.wrong_launch = fmt::format("timed launch {} gave a wrong result: {} differs in the chunk at offset {}",
-                                     checks_[i].number, setup_.loaded->region_name(c.region), c.offset);
+        t.wrong_launch =
+            fmt::format("timed launch {} gave a wrong result: {} differs in the chunk at offset {}",
+                        checks_[i].number, setup_.loaded->region_name(c.region), c.offset);
       }
     }
     return {};

@@ -31,10 +31,10 @@ struct Expectation {
 struct TimingSetup {
   Loaded* loaded = nullptr;
   const Restorer* restorer = nullptr;
-  ChunkList restored;             // chunks of the restorer: all others are checked to be untouched
-  std::size_t first_image = 0;    // images used in turn: first_image .. restorer->images()-1
+  ChunkList restored;                        // chunks of the restorer: all others are checked to be untouched
+  std::size_t first_image = 0;               // images used in turn: first_image .. restorer->images()-1
   const Expectation* expectation = nullptr;  // may be nullptr
-  std::uint64_t flush_bytes = 0;  // written before each launch; 0: caches stay as they are
+  std::uint64_t flush_bytes = 0;             // written before each launch; 0: caches stay as they are
   std::uint32_t seed = 1;
   OnDone progress;
 };
@@ -43,8 +43,8 @@ struct TimingFacts {
   std::string outside;  // a chunk that nobody should have written changed; empty: none
 };
 
-/// Isolated: each launch is restored, flushed and timed on its own. `order`: which of `timed` runs, launch by launch.
-/// Errors: those of running; timeout also when the budget is spent.
+/// Isolated: each launch is restored, flushed and timed on its own. `order`: which of `timed` runs, launch by
+/// launch. Errors: those of running; timeout also when the budget is spent.
 Result<TimingFacts> time_isolated(const TimingSetup& setup, std::vector<Timed>& timed,
                                   const std::vector<std::uint32_t>& order, const Deadline& deadline);
 
@@ -52,8 +52,8 @@ Result<TimingFacts> time_isolated(const TimingSetup& setup, std::vector<Timed>& 
 Result<TimingFacts> time_sustained(const TimingSetup& setup, std::vector<Timed>& timed,
                                    const std::vector<std::uint32_t>& order, const Deadline& deadline);
 
-/// 0,0,0,... for one variant; for two ABBA or BAAB blocks by chance, each variant `iterations` times (rounded up to
-/// even). `run`: launches per letter (sustained), 1 for isolated.
+/// 0,0,0,... for one variant; for two ABBA or BAAB blocks by chance, each variant `iterations` times (rounded
+/// up to even). `run`: launches per letter (sustained), 1 for isolated.
 std::vector<std::uint32_t> interleave(std::uint32_t variants, std::uint32_t iterations, std::uint32_t run,
                                       std::uint32_t seed);
 

@@ -87,16 +87,25 @@ Result<Variant> make_variant(Loaded& loaded, const replay::VariantCode& code) {
 replay::Outcome outcome_of(const Error& error) {
   using replay::Outcome;
   switch (error.code) {
-    case ErrorCode::compile_failed: return Outcome::compile_failed;
-    case ErrorCode::missing_symbol: return Outcome::missing_symbol;
-    case ErrorCode::launch_failed: return Outcome::launch_failed;
-    case ErrorCode::device_fault: return Outcome::device_fault;
-    case ErrorCode::timeout: return Outcome::timeout;
-    case ErrorCode::out_of_memory: return Outcome::out_of_memory;
-    case ErrorCode::worker_lost: return Outcome::worker_lost;
+    case ErrorCode::compile_failed:
+      return Outcome::compile_failed;
+    case ErrorCode::missing_symbol:
+      return Outcome::missing_symbol;
+    case ErrorCode::launch_failed:
+      return Outcome::launch_failed;
+    case ErrorCode::device_fault:
+      return Outcome::device_fault;
+    case ErrorCode::timeout:
+      return Outcome::timeout;
+    case ErrorCode::out_of_memory:
+      return Outcome::out_of_memory;
+    case ErrorCode::worker_lost:
+      return Outcome::worker_lost;
     case ErrorCode::unsupported:
-    case ErrorCode::mode_mismatch: return Outcome::refused;
-    default: return Outcome::failed;
+    case ErrorCode::mode_mismatch:
+      return Outcome::refused;
+    default:
+      return Outcome::failed;
   }
 }
 

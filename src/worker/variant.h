@@ -18,9 +18,9 @@ struct Variant {
   Launch launch;
 };
 
-/// Reads the code object, applies the overrides and prepares the launch. Bindings and pointers in push constants
-/// refer to where the regions lie now: void after Loaded::place_again.
-/// Errors: not_found (code file), missing_symbol, compile_failed, launch_failed, usage (an override that cannot be).
+/// Reads the code object, applies the overrides and prepares the launch. Bindings and pointers in push
+/// constants refer to where the regions lie now: void after Loaded::place_again. Errors: not_found (code
+/// file), missing_symbol, compile_failed, launch_failed, usage (an override that cannot be).
 Result<Variant> make_variant(Loaded& loaded, const replay::VariantCode& code);
 
 /// The typed outcome of a request or variant that ended with `error`.

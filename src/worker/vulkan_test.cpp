@@ -21,7 +21,9 @@ using replay::Request;
 using ::testing::HasSubstr;
 using validate::Correctness;
 
-fs::path shader(const std::string& name) { return fs::path(KLAB_BUILD_DIR) / "worker_test_shaders" / (name + ".spv"); }
+fs::path shader(const std::string& name) {
+  return fs::path(KLAB_BUILD_DIR) / "worker_test_shaders" / (name + ".spv");
+}
 
 TestBundle vulkan_bundle(const std::string& name) {
   TestBundle b;
@@ -166,7 +168,8 @@ TestBundle table_bundle() {
     table[i] = kData + 4096 * i;
     after[1024 * i] += i + 1;
   }
-  b.regions = {{"table", bytes_of(table), bytes_of(table), kTable}, {"data", bytes_of(data), bytes_of(after), kData, false}};
+  b.regions = {{"table", bytes_of(table), bytes_of(table), kTable},
+               {"data", bytes_of(data), bytes_of(after), kData, false}};
   b.grid = {16, 1, 1};
   return b;
 }
@@ -212,14 +215,15 @@ TEST_F(VulkanWorker, repeats_place_the_capture_anew) {
 
 TEST_F(VulkanWorker, a_nondeterministic_float_sum_is_named) {
   TestBundle b = vulkan_bundle("atomic_sum");
-  std::vector<float> x(64 * 16384);
+  std::vector<float> x(64 * 4096);
+  // Captured is a sum in some other order, as a program's own run may have given.
   float sum = 0;
   for (std::size_t i = 0; i < x.size(); ++i) sum += x[i] = 1.0f / static_cast<float>(i + 1);
   b.regions = {{"x", bytes_of(x), bytes_of(x)},
                {"sum", bytes_of(std::vector<std::uint32_t>{0, 0}),
-                bytes_of(std::vector<std::uint32_t>{std::bit_cast<std::uint32_t>(sum),
+                bytes_of(std::vector<std::uint32_t>{std::bit_cast<std::uint32_t>(sum) ^ 1u,
                                                     static_cast<std::uint32_t>(x.size())})}};
-  b.grid = {16384, 1, 1};
+  b.grid = {4096, 1, 1};
   write(b);
   const Answer proof = ask(request("proof"));
   if (proof.proof.state == ProofState::nondeterministic) {
@@ -231,8 +235,7 @@ TEST_F(VulkanWorker, a_nondeterministic_float_sum_is_named) {
     EXPECT_EQ(a.variants.at(0).validation.correctness, Correctness::not_verified);
     EXPECT_THAT(a.variants[0].validation.reason, HasSubstr("of 2 elements vary"));
   } else {
-    // One thread sums in a fixed order, which may be ours.
-    EXPECT_TRUE(proof.proof.state == ProofState::differs || proof.proof.state == ProofState::equal);
+    EXPECT_EQ(proof.proof.state, ProofState::differs);
     GTEST_SKIP() << "this driver sums in one order";
   }
 }
@@ -244,7 +247,8 @@ TEST_F(VulkanWorker, times_follow_the_work) {
     v.launch.spec_constants[0] = Bytes(bytes_of(std::vector<std::uint32_t>{steps}));
     Request r = request("replay", {v});
     const Answer a = ask(r);
-    EXPECT_EQ(a.variants.at(0).validation.correctness, Correctness::correct) << a.variants[0].validation.reason;
+    EXPECT_EQ(a.variants.at(0).validation.correctness, Correctness::correct)
+        << a.variants[0].validation.reason;
     auto samples = a.variants[0].samples_ns;
     std::sort(samples.begin(), samples.end());
     return samples.empty() ? 0.0 : samples[samples.size() / 2];

@@ -22,9 +22,10 @@ int serve(char** argv, bool disposable) {
       .progress =
           [disposable](const replay::Progress& p) {
             if (disposable) return;
-            (void)replay::send_message(kWorkerFd, Json{{"progress", p.text}, {"done", p.done}, {"total", p.total}});
+            (void)replay::send_message(kWorkerFd,
+                                       Json{{"progress", p.text}, {"done", p.done}, {"total", p.total}});
           },
-      .start_anew = [&] { worker::start_anew(argv, message); },
+      .start_anew = [&] { return worker::start_anew(argv, message); },
   });
   auto pending = worker::take_pending();
   for (;;) {
@@ -61,7 +62,8 @@ int serve(char** argv, bool disposable) {
     }
     worker::forget_attempts();
     if (answer.error)
-      std::fprintf(stderr, "klab-worker: %s: %s\n", replay::to_string(answer.outcome), answer.error->what.c_str());
+      std::fprintf(stderr, "klab-worker: %s: %s\n", replay::to_string(answer.outcome),
+                   answer.error->what.c_str());
     if (!replay::send_message(kWorkerFd, answer)) return 0;
     if (server.finished()) return 3;  // nothing of a lost device is touched again
   }

@@ -88,7 +88,8 @@ class FakeDevice final : public Device {
       if (!made[i].mapping) {
         // A page that cannot be touched follows each memory.
         const std::uint64_t size = round_up(r.size, page_size());
-        void* p = ::mmap(nullptr, size + page_size(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        void* p = ::mmap(nullptr, size + page_size(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                         -1, 0);
         if (p == MAP_FAILED || ::mprotect(p, size, PROT_READ | PROT_WRITE) != 0)
           return fail(ErrorCode::out_of_memory, fmt::format("no room for {} bytes", r.size), {}, errno);
         auto mapping = std::make_shared<Mapping>(static_cast<std::byte*>(p), size + page_size());
@@ -97,7 +98,8 @@ class FakeDevice final : public Device {
         if (r.size <= 64u << 20) std::memset(mapping->start, 0xcd, size);
       }
       placed[i].id = next_++;
-      placed[i].address = r.address != 0 || r.needs_address ? reinterpret_cast<std::uint64_t>(made[i].start) : 0;
+      placed[i].address =
+          r.address != 0 || r.needs_address ? reinterpret_cast<std::uint64_t>(made[i].start) : 0;
       placed[i].pool = r.pool.empty() ? "device" : r.pool;
       memories_[placed[i].id] = made[i];
     }
@@ -132,13 +134,14 @@ class FakeDevice final : public Device {
     const auto it = programs_.find(spec.code);
     KLAB_CHECK(it != programs_.end());
     if (spec.entry_point != it->second.entry)
-      return fail(ErrorCode::missing_symbol, fmt::format("no entry point \"{}\"; it has \"{}\"", spec.entry_point,
-                                                         it->second.entry));
+      return fail(ErrorCode::missing_symbol,
+                  fmt::format("no entry point \"{}\"; it has \"{}\"", spec.entry_point, it->second.entry));
     for (const Fault& f : it->second.faults)
       if (f.kind == FaultKind::fail_prepare) return fail(ErrorCode::launch_failed, "scripted: prepare fails");
     for (int i = 0; i < 3; ++i)
       if (spec.grid[i] == 0 || spec.grid[i] > listed_.abilities.max_grid[i])
-        return fail(ErrorCode::launch_failed, fmt::format("grid of {} workgroups in dimension {}", spec.grid[i], i));
+        return fail(ErrorCode::launch_failed,
+                    fmt::format("grid of {} workgroups in dimension {}", spec.grid[i], i));
     for (const auto& b : spec.bindings) KLAB_TRY_VOID(bound(b));
     launches_[next_] = spec;
     return next_++;
@@ -168,7 +171,8 @@ class FakeDevice final : public Device {
         KLAB_TRY(auto from, range(s.from, s.from_offset, s.size));
         std::memmove(to.data(), from.data(), s.size);
       } else {
-        if (s.size % 4 != 0 || s.to_offset % 4 != 0) return fail(ErrorCode::internal, "fill is not of whole words");
+        if (s.size % 4 != 0 || s.to_offset % 4 != 0)
+          return fail(ErrorCode::internal, "fill is not of whole words");
         for (std::uint64_t i = 0; i < s.size; i += 4) std::memcpy(to.data() + i, &s.value, 4);
       }
     }
@@ -195,7 +199,8 @@ class FakeDevice final : public Device {
     for (const auto& r : requests) {
       if (r.address == 0) continue;
       if (!full_) return fail(ErrorCode::address_collision, "this device cannot place memory at an address");
-      if (r.address + r.size > 1ull << 47) return fail(ErrorCode::address_collision, "outside the address space");
+      if (r.address + r.size > 1ull << 47)
+        return fail(ErrorCode::address_collision, "outside the address space");
       spans.emplace_back(r.address / page_size() * page_size(), round_up(r.address + r.size, page_size()));
     }
     std::sort(spans.begin(), spans.end());
@@ -210,7 +215,8 @@ class FakeDevice final : public Device {
         p = MAP_FAILED;
       }
       if (p == MAP_FAILED)
-        return fail(ErrorCode::address_collision, fmt::format("address {:#x} is taken in this process", start));
+        return fail(ErrorCode::address_collision,
+                    fmt::format("address {:#x} is taken in this process", start));
       mappings.push_back(std::make_shared<Mapping>(static_cast<std::byte*>(p), end - start));
     }
     for (std::size_t i = 0; i < requests.size(); ++i) {
@@ -226,8 +232,8 @@ class FakeDevice final : public Device {
     const auto it = memories_.find(memory);
     KLAB_CHECK(it != memories_.end());
     if (offset > it->second.size || size > it->second.size - offset)
-      return fail(ErrorCode::internal, fmt::format("[{}, +{}) leaves a memory of {} bytes", offset, size,
-                                                   it->second.size));
+      return fail(ErrorCode::internal,
+                  fmt::format("[{}, +{}) leaves a memory of {} bytes", offset, size, it->second.size));
     return std::span(it->second.start + offset, size);
   }
 
@@ -255,11 +261,12 @@ class FakeDevice final : public Device {
     const LaunchSpec& spec = it->second;
     Program& program = programs_.at(spec.code);
     const std::uint64_t number = ++program.launches;
-    Call call{.spec = &spec,
-              .view = [this](const LaunchSpec::Bound& b) { return bound(b).value_or(std::span<std::byte>{}); },
-              .at = [this](std::uint64_t a, std::uint64_t n) { return at(a, n); },
-              .launch = number,
-              .chance = random_()};
+    Call call{
+        .spec = &spec,
+        .view = [this](const LaunchSpec::Bound& b) { return bound(b).value_or(std::span<std::byte>{}); },
+        .at = [this](std::uint64_t a, std::uint64_t n) { return at(a, n); },
+        .launch = number,
+        .chance = random_()};
     auto due = [&](FaultKind kind) {
       return std::any_of(program.faults.begin(), program.faults.end(),
                          [&](const Fault& f) { return f.kind == kind && (f.at == 0 || f.at == number); });
@@ -269,7 +276,8 @@ class FakeDevice final : public Device {
       for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
     if (due(FaultKind::hang)) {
       lost_ = true;
-      std::this_thread::sleep_for(std::min(std::chrono::nanoseconds(timeout_ns), std::chrono::nanoseconds(20000000)));
+      std::this_thread::sleep_for(
+          std::min(std::chrono::nanoseconds(timeout_ns), std::chrono::nanoseconds(20000000)));
       return fail(ErrorCode::timeout, fmt::format("launch {} did not end in time (scripted)", number));
     }
     if (due(FaultKind::device_lost)) {

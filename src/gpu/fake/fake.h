@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A real backend whose "GPU" is this CPU: tiny text programs name built-in kernels and script faults.
-// Not here: anything a user would run by default; it is opened by its API name "fake" only. README.md has the text form.
+// Not here: anything a user would run by default; it is opened by its API name "fake" only. README.md has the
+// text form.
 #pragma once
 #include <memory>
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPU kernels that program texts can name: small patterns of real ones, then Klab's own (kernels/kernels.h).
+// The CPU kernels that program texts can name: small patterns of real ones, then Klab's own
+// (kernels/kernels.h).
 #include <algorithm>
 #include <cstring>
 
@@ -98,7 +99,8 @@ bool racy(const Call& c) {
 
 // out[i] = in[index[i]]; an index out of range is a memory fault
 bool gather(const Call& c) {
-  const auto in = c.array<std::uint32_t>(0), index = c.array<std::uint32_t>(1), out = c.array<std::uint32_t>(2);
+  const auto in = c.array<std::uint32_t>(0), index = c.array<std::uint32_t>(1),
+             out = c.array<std::uint32_t>(2);
   for (std::size_t i = 0; i < shorter(index.size(), out.size()); ++i) {
     if (index[i] >= in.size()) return false;
     out[i] = in[index[i]];
@@ -165,7 +167,8 @@ bool hash_address(const Call& c) {
 
 bool compare(const Call& c) {
   const auto push = c.push<kernels::ComparePush>(0);
-  const auto a = window(c.bytes(0), push.a_offset, push.size), b = window(c.bytes(1), push.b_offset, push.size);
+  const auto a = window(c.bytes(0), push.a_offset, push.size),
+             b = window(c.bytes(1), push.b_offset, push.size);
   const auto results = c.array<kernels::CompareResult>(2);
   if (a.size() != push.size || b.size() != push.size || push.result >= results.size()) return false;
   auto& result = results[push.result];

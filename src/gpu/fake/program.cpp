@@ -34,7 +34,8 @@ Result<Program> parse_program(std::span<const std::byte> code) {
   std::istringstream text(std::string(reinterpret_cast<const char*>(code.data()), code.size()));
   std::string line;
   if (!std::getline(text, line) || line != kMagic)
-    return fail(ErrorCode::invalid_data, fmt::format("not code of the fake device: line 1 is not \"{}\"", kMagic));
+    return fail(ErrorCode::invalid_data,
+                fmt::format("not code of the fake device: line 1 is not \"{}\"", kMagic));
   Program program;
   for (int number = 2; std::getline(text, line); ++number) {
     std::istringstream words(line);
