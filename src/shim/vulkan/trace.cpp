@@ -8,8 +8,14 @@ namespace klab::shim {
 namespace {
 
 constexpr std::uint64_t kSendEveryNs = 50'000'000;
-constexpr VkPipelineStageFlagBits kStage = VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT;
 
+// Where a timestamp is taken: when all that came before is done. A driver on the CPU runs compute commands one after
+// the other, so there the top of the pipe means the same, and does not flush (which costs it more than a small
+// dispatch); what it draws is deferred, so not after graphics.
+VkPipelineStageFlagBits stage_of(const CommandBuffer& c) {
+  return c.device->properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU && !c.live_state
+             ? VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT : VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT;
+}
 Chunk* take_chunk(Device& d) {
   {
     std::lock_guard hold(d.tracer->lock);
@@ -196,9 +202,10 @@ void trace_dispatch(CommandBuffer& c, const DispatchState& s, const std::functio
     }
     r.entries.push_back(e);
   });
-  if (chunk != nullptr) d.next.CmdWriteTimestamp(c.handle, kStage, chunk->pool, 2 * slot);
+  const VkPipelineStageFlagBits stage = stage_of(c);
+  if (chunk != nullptr) d.next.CmdWriteTimestamp(c.handle, stage, chunk->pool, 2 * slot);
   emit();
-  if (chunk != nullptr) d.next.CmdWriteTimestamp(c.handle, kStage, chunk->pool, 2 * slot + 1);
+  if (chunk != nullptr) d.next.CmdWriteTimestamp(c.handle, stage, chunk->pool, 2 * slot + 1);
 }
 
 void trace_secondary(CommandBuffer& c, CommandBuffer& secondary) {
