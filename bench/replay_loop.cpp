@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The replay of `inplace` as one would write it by hand for this one kernel: before each launch the written half of
-// the buffer is copied from a pristine one, the launch stands between two timestamps, one submit and fence for each.
-// Prints nanoseconds of the whole loop and the median of the kernel's.
+// The replay of `inplace` as one would write it by hand for this one kernel: before each launch the written
+// half of the buffer is copied from a pristine one, the launch stands between two timestamps, one submit and
+// fence for each. Prints nanoseconds of the whole loop and the median of the kernel's.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -23,8 +23,9 @@ int main(int argc, char** argv) {
   const Pipeline p = gpu.pipeline({.shader = "inplace", .bindings = storage(1), .push_bytes = sizeof(Push)});
   const VkDescriptorSet set = gpu.set(p, {x});
   VkQueryPool queries;
-  const VkQueryPoolCreateInfo info{
-      .sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO, .queryType = VK_QUERY_TYPE_TIMESTAMP, .queryCount = 2};
+  const VkQueryPoolCreateInfo info{.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
+                                   .queryType = VK_QUERY_TYPE_TIMESTAMP,
+                                   .queryCount = 2};
   VK(vkCreateQueryPool(gpu.device(), &info, nullptr, &queries));
 
   VkCommandBuffer c = gpu.begin(0);

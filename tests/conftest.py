@@ -57,7 +57,15 @@ class Outcome:
         return (self.json or {}).get("error", {})
 
     def __repr__(self):
-        return f"`{' '.join(map(str, self.argv))}` exited with {self.code}\n--- stdout\n{self.out[-6000:]}\n--- stderr\n{self.err[-6000:]}"
+        out = self.out[-6000:]
+        if self.json:  # the parts that say what went wrong, not every number
+            out = json.dumps({k: v for k, v in self.json.items() if k in BRIEF}, indent=1)
+        return (f"`{' '.join(map(str, self.argv))}` exited with {self.code}\n--- stdout\n{out}\n"
+                f"--- stderr\n{self.err[-3000:]}")
+
+
+BRIEF = ("ok", "exit_code", "error", "outcome", "validation", "verdict", "proofs", "proof_error", "warnings", "notes",
+         "target_exit", "candidates", "captured_bytes", "stored_bytes", "restored_bytes_per_iteration")
 
 
 class Klab:

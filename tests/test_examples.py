@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The examples themselves, without Klab: right results, clean use of the API, refusals that are not failures."""
+import os
 import pathlib
 import signal
 import subprocess
@@ -10,7 +11,7 @@ from conftest import SKIPPED, base_environment, example, run_example
 from programs_list import PROGRAMS
 
 ALL = sorted({(p.program, *p.args) for p in PROGRAMS} | {("no_dispatch",), ("endless",)})
-SWIFTSHADER = pathlib.Path("/usr/lib/chromium/vk_swiftshader_icd.json")
+SWIFTSHADER = pathlib.Path(os.environ.get("KLAB_SWIFTSHADER_ICD", "/usr/lib/chromium/vk_swiftshader_icd.json"))
 VALIDATION = pathlib.Path("/usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json")
 
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kernel that spins until a flag is set. The host sets it once the kernel has started, so the program ends; a
-// replay from the captured state, where nobody sets it, never does. With --hold the host does not set it either.
-// A million workgroups, because lavapipe ends any loop after 65535 turns: there it takes many minutes, not for ever.
+// A kernel that spins until a flag is set. The host sets it once the kernel has started, so the program ends;
+// a replay from the captured state, where nobody sets it, never does. With --hold the host does not set it
+// either. A million workgroups, because lavapipe ends any loop after 65535 turns: there it takes many
+// minutes, not for ever.
 #include <atomic>
 #include <chrono>
 #include <thread>

@@ -33,11 +33,13 @@ int main(int argc, char** argv) {
     barrier(c);
   }
   gpu.end(c);
-  if (o.has("--time")) gpu.submit(c);  // the first one compiles; the CPU's copy below then lags, so nothing is checked
+  if (o.has("--time"))
+    gpu.submit(c);  // the first one compiles; the CPU's copy below then lags, so nothing is checked
   const auto start = std::chrono::steady_clock::now();
   for (std::uint32_t i = 0; i < o.iterations; ++i) gpu.submit(c);
   const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - start;
-  if (o.has("--time")) std::fprintf(stderr, "submissions took %lld ns\n", static_cast<long long>(took.count()));
+  if (o.has("--time"))
+    std::fprintf(stderr, "submissions took %lld ns\n", static_cast<long long>(took.count()));
 
   // The CPU follows the first 3 submissions; a longer run (a benchmark) checks those only by finishing.
   const std::uint32_t followed = o.iterations <= 3 && !o.has("--time") ? o.iterations : 0;

@@ -11,8 +11,8 @@ namespace klab::cli {
 namespace {
 
 struct RunOptions {
-  std::string bundle, variant = "baseline", against = "baseline", condition = "isolated", cache = "cold",
-                      memory, device;
+  std::string bundle, variant = "baseline", against = "baseline", condition = "isolated", cache, memory,
+                      device;
   std::uint32_t dispatch = 0, iterations = 20, repeats = 5;
   std::uint64_t flush_mb = 0;
   double budget_s = 600;
@@ -24,7 +24,14 @@ Result<replay::Conditions> conditions_of(const RunOptions& o) {
   replay::Conditions c{
       .iterations = o.iterations, .repeats = o.repeats, .memory = o.memory, .flush_mb = o.flush_mb};
   from_string(o.condition, c.mode);
-  from_string(o.cache, c.cache);
+  if (c.mode == replay::Mode::sustained && o.cache == "cold")
+    return fail(ErrorCode::usage,
+                "launches back to back leave the cache warm: --condition sustained has no cold cache",
+                "--cache warm, or --condition isolated");
+  if (!o.cache.empty())
+    from_string(o.cache, c.cache);
+  else if (c.mode == replay::Mode::sustained)
+    c.cache = replay::CacheState::warm;
   return c;
 }
 
@@ -60,6 +67,7 @@ int correctness_exit(validate::Correctness c, replay::Outcome outcome) {
 
 int do_replay(Cli& cli, const RunOptions& o) {
   auto conditions = conditions_of(o);
+  if (!conditions) return cli.report(conditions.error());
   auto done = ops::replay_dispatch(cli.lab, {.bundle = o.bundle,
                                              .dispatch = o.dispatch,
                                              .variant = o.variant,
@@ -105,6 +113,7 @@ int do_replay(Cli& cli, const RunOptions& o) {
 
 int do_compare(Cli& cli, const RunOptions& o) {
   auto conditions = conditions_of(o);
+  if (!conditions) return cli.report(conditions.error());
   auto done = ops::compare_variants(cli.lab, {.bundle = o.bundle,
                                               .dispatch = o.dispatch,
                                               .variant = o.variant,
@@ -159,9 +168,8 @@ void add_condition_options(CLI::App* verb, RunOptions& o) {
   verb->add_option("--repeats", o.repeats, "replays under condition repeats")
       ->check(CLI::Range(2u, 100u))
       ->capture_default_str();
-  verb->add_option("--cache", o.cache, "cold or warm")
-      ->check(CLI::IsMember({"cold", "warm"}))
-      ->capture_default_str();
+  verb->add_option("--cache", o.cache, "cold or warm (default: cold; sustained is always warm)")
+      ->check(CLI::IsMember({"cold", "warm"}));
   verb->add_option("--memory", o.memory, "pool to place memory in: device or host (default: as captured)")
       ->check(CLI::IsMember({"device", "host"}));
   verb->add_option("--flush-mb", o.flush_mb, "MiB written before each launch to flush caches")
