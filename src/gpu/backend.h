@@ -69,7 +69,7 @@ struct LaunchSpec {
   struct Bound {
     std::uint32_t set = 0, binding = 0, element = 0;
     bundle::BindingKind kind = bundle::BindingKind::storage_buffer;
-    MemoryId memory = 0;
+    MemoryId memory = 0;  // 0: nothing there; the launch can be asked for its resources() but not run
     std::uint64_t offset = 0, range = 0;
   };
   std::vector<Bound> bindings;

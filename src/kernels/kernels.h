@@ -14,6 +14,11 @@ namespace klab::kernels {
 /// Names: "hash", "hash_address", "compare", "flush", "poison". The bytes live as long as the program.
 std::span<const std::byte> spirv(std::string_view name);
 
+/// Largest chunk of the hash kernels and window of one compare, flush or poison launch. Mesa's CPU driver silently ends
+/// a shader's loops after 65,535 rounds, so more would be cut short there.
+inline constexpr std::uint32_t kMaxHashChunk = 32u << 20;
+inline constexpr std::uint64_t kMaxWindow = 1ull << 32;
+
 inline constexpr std::uint32_t kThreads = 256;  // workgroup size of all of them, in x
 
 /// 128 bits of one chunk, position-dependent. Not XXH3: comparable only with other values of these kernels.
@@ -22,12 +27,12 @@ using Hash = std::array<std::uint32_t, 4>;
 /// "hash". Bindings: 0 the data (readonly), 1 HashChunk[], 2 Hash[] (one for each chunk). One workgroup a chunk.
 struct HashChunk {
   std::uint32_t offset = 0;  // bytes into binding 0, a multiple of 4
-  std::uint32_t size = 0;    // bytes, any; the last word may be read whole, so bind a range rounded up to 4
+  std::uint32_t size = 0;    // bytes, up to kMaxHashChunk; the last word may be read whole, so bind a range rounded up to 4
 };
 /// "hash_address" (needs device addresses). Bindings: 0 HashAddressChunk[], 1 Hash[].
 struct HashAddressChunk {
   std::uint64_t address = 0;  // a multiple of 4
-  std::uint32_t size = 0;     // bytes
+  std::uint32_t size = 0;     // bytes, up to kMaxHashChunk
   std::uint32_t reserved = 0;
 };
 /// Push constants of both hash kernels. The grid may be x by y workgroups, x*y >= count, for counts over 65,535.

@@ -98,8 +98,7 @@ Result<Replayed> replay_dispatch(Lab& lab, const ReplayRequest& request) {
                       .conditions = request.conditions,
                       .validate = request.validate,
                       .budget_s = request.budget_s};
-  KLAB_TRY(done.answer, lab.worker().ask(
-                            job, [&](const replay::Progress& p) { lab.say(p.text); }, lab.cancelled));
+  KLAB_TRY(done.answer, lab.worker().ask(job, lab.worker_progress(), lab.cancelled));
 
   session::RunRow run{.bundle = opened.id,
                       .dispatch = request.dispatch,
@@ -156,8 +155,7 @@ Result<Compared> compare_variants(Lab& lab, const CompareRequest& request) {
   Compared done;
   done.kernel = opened.dispatch(request.dispatch).name;
   done.dispatch = request.dispatch;
-  KLAB_TRY(done.answer, lab.worker().ask(
-                            job, [&](const replay::Progress& p) { lab.say(p.text); }, lab.cancelled));
+  KLAB_TRY(done.answer, lab.worker().ask(job, lab.worker_progress(), lab.cancelled));
   const auto& variants = done.answer.variants;
   session::VerdictRow verdict{.bundle = opened.id, .dispatch = request.dispatch, .variant = b.row->id};
   if (variants.size() != 2 || variants[0].outcome != replay::Outcome::ok) {

@@ -28,6 +28,8 @@ Status VulkanDevice::check_steps(std::span<const Step> steps, std::size_t& timed
     switch (s.kind) {
       case Step::Kind::launch:
         if (!launches_.contains(s.launch)) return fail(ErrorCode::internal, fmt::format("no launch {}", s.launch));
+        if (launches_.at(s.launch).compile_only)
+          return fail(ErrorCode::internal, fmt::format("launch {} has a binding without memory: it cannot run", s.launch));
         timed += s.timed;
         break;
       case Step::Kind::copy: {

@@ -187,8 +187,11 @@ bool VulkanDevice::addresses_are_host_pointers() {
   const std::uint64_t address = reinterpret_cast<std::uint64_t>(at);
   const std::uint64_t aligned = (address + host_import_alignment_ - 1) / host_import_alignment_ * host_import_alignment_;
   bool equal = false;
+  const VkExternalMemoryBufferCreateInfo external{
+      .sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO,
+      .handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT};
   if (auto memory = import_host({aligned, host_import_alignment_})) {
-    if (auto made = create_buffer(host_import_alignment_)) {
+    if (auto made = create_buffer(host_import_alignment_, &external)) {
       if (call_.BindBufferMemory(device_, *made, (*memory)->memory, 0) == VK_SUCCESS)
         equal = device_address(*made) == aligned;
       call_.DestroyBuffer(device_, *made, nullptr);

@@ -71,6 +71,7 @@ class VulkanDevice final : public Device {
     std::vector<bundle::PushRange> push_ranges;
     std::vector<std::byte> push_constants;
     bundle::Dim3 grid{}, base{};
+    bool compile_only = false;  // some binding has no memory
     // To build it again with statistics.
     std::string entry_point;
     std::vector<bundle::SpecConstant> spec_constants;

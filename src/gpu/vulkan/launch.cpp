@@ -196,6 +196,8 @@ Status VulkanDevice::check_bindings(const LaunchSpec& spec, const EntryInterface
       return refuse(fmt::format("{} is {}, the layout has descriptor type {}", at, bundle::to_string(b.kind),
                                 slot->second->vulkan_type));
     if (b.range == 0) return refuse(at + " has no bytes");
+    bound.emplace(b.set, b.binding);
+    if (b.memory == 0) continue;  // compile only
     const auto memory = buffers_.find(b.memory);
     if (memory == buffers_.end()) return refuse(fmt::format("{}: no memory {}", at, b.memory));
     if (b.offset > memory->second.capacity || b.range > memory->second.capacity - b.offset)
@@ -208,7 +210,6 @@ Status VulkanDevice::check_bindings(const LaunchSpec& spec, const EntryInterface
         1, is_uniform(b.kind) ? limits_.minUniformBufferOffsetAlignment : limits_.minStorageBufferOffsetAlignment);
     if ((memory->second.base + b.offset) % alignment != 0)
       return refuse(fmt::format("{}: offset {} is not a multiple of {}, as this device asks", at, b.offset, alignment));
-    bound.emplace(b.set, b.binding);
   }
   for (const Use& use : entry.uses) {
     const auto slot = slots.find({use.set, use.binding});
@@ -255,7 +256,7 @@ Status VulkanDevice::make_sets(const LaunchSpec& spec, Launch& launch) {
     KLAB_VK_TRY(call_.CreateDescriptorSetLayout(device_, &info, nullptr, &launch.set_layouts.emplace_back()),
                 "vkCreateDescriptorSetLayout");
   }
-  if (set_count == 0) return {};
+  if (set_count == 0 || launch.compile_only) return {};
 
   std::vector<VkDescriptorPoolSize> sizes;
   for (const auto& [type, count] : pool_counts)
@@ -351,6 +352,8 @@ Result<LaunchId> VulkanDevice::prepare(const LaunchSpec& spec) {
   launch.pipeline_flags = spec.pipeline_flags & kKeptPipelineFlags;
   if (spec.base != bundle::Dim3{0, 0, 0}) launch.pipeline_flags |= VK_PIPELINE_CREATE_DISPATCH_BASE_BIT;
   launch.shared_bytes = entry.shared_bytes;
+  launch.compile_only =
+      std::any_of(spec.bindings.begin(), spec.bindings.end(), [](const auto& b) { return b.memory == 0; });
 
   auto build = [&]() -> Status {
     KLAB_TRY_VOID(make_sets(spec, launch));

@@ -22,6 +22,11 @@ constexpr VkMemoryPropertyFlags kSpecialTypes = VK_MEMORY_PROPERTY_LAZILY_ALLOCA
                                                 VK_MEMORY_PROPERTY_PROTECTED_BIT |
                                                 VK_MEMORY_PROPERTY_DEVICE_COHERENT_BIT_AMD;
 
+// What a buffer in imported memory has to say of it.
+constexpr VkExternalMemoryBufferCreateInfo kImportedBuffer{
+    .sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO,
+    .handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT};
+
 std::uint64_t round_up(std::uint64_t n, std::uint64_t to) { return (n + to - 1) / to * to; }
 
 }  // namespace
@@ -213,7 +218,7 @@ Status VulkanDevice::place_imported(const std::vector<const MemoryRequest*>& req
     std::uint64_t begin = request->address / kPlacement * kPlacement;
     b.base = request->address - begin;
     b.capacity = std::min(round_up(std::max<std::uint64_t>(b.size, 1), 16), end - request->address);
-    KLAB_TRY(b.handle, create_buffer(b.base + b.capacity));
+    KLAB_TRY(b.handle, create_buffer(b.base + b.capacity, &kImportedBuffer));
     VkMemoryRequirements needs{};
     call_.GetBufferMemoryRequirements(device_, b.handle, &needs);
     if (begin % needs.alignment != 0)

@@ -29,7 +29,8 @@ Value value_of(const VkPipelineExecutableStatisticKHR& s) {
 }
 
 // Names as RADV, NVIDIA and ANV spell them.
-void take(Resources& out, const std::string& name, double number, std::uint32_t subgroup, std::uint32_t waves_per_simd) {
+void take(Resources& out, const std::string& name, double number, std::uint32_t smallest_subgroup,
+          std::uint32_t waves_per_simd) {
   const auto n32 = static_cast<std::uint32_t>(std::max(0.0, number));
   const auto n64 = static_cast<std::uint64_t>(std::max(0.0, number));
   if (name == "VGPRs" || name == "Register Count") out.vector_registers = n32;
@@ -40,8 +41,9 @@ void take(Resources& out, const std::string& name, double number, std::uint32_t 
   if (name == "LDS size" || name == "Shared Memory Size") out.shared_bytes = n64;
   if (name == "Scratch size" || name == "Scratch Memory Size" || name == "Stack Size" || name == "Local Memory Size")
     out.scratch_bytes = std::max(out.scratch_bytes.value_or(0), n64);
-  if (name == "Subgroups per SIMD" && waves_per_simd != 0 && subgroup != 0)
-    out.occupancy = std::min(1.0, number / (waves_per_simd * 64.0 / subgroup));
+  // RADV counts in its smallest wave (32 lanes on RDNA), whatever size this kernel runs with.
+  if (name == "Subgroups per SIMD" && waves_per_simd != 0 && smallest_subgroup != 0)
+    out.occupancy = std::min(1.0, number / (waves_per_simd * 64.0 / smallest_subgroup));
 }
 
 bool is_assembly(const char* name) {
@@ -88,7 +90,7 @@ Result<Resources> VulkanDevice::resources(LaunchId id) {
     for (std::uint32_t i = 0; i < n; ++i) {
       const Value value = value_of(statistics[i]);
       out.driver.push_back({statistics[i].name, value.text});
-      take(out, statistics[i].name, value.number, out.subgroup_size.value_or(0), waves_per_simd_);
+      take(out, statistics[i].name, value.number, abilities_.min_subgroup_size, waves_per_simd_);
     }
     n = 0;
     call_.GetPipelineExecutableInternalRepresentationsKHR(device_, &which, &n, nullptr);

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a target is started with: the layer in its environment, and a private socket to find us by.
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/subprocess.h"
+#include "capture/capture.h"
+
+namespace klab::capture {
+
+/// The folder that holds VkLayer_klab_capture.json and its library: beside this program, or ../lib/klab.
+/// Errors: environment, naming where it was looked for.
+Result<fs::path> layer_folder();
+
+/// The variables that put our layer below the layers that the user already has. `get` answers what the target would
+/// see without us.
+std::map<std::string, std::optional<std::string>> layer_environment(
+    const fs::path& folder, const std::function<std::optional<std::string>(const std::string&)>& get);
+
+/// A listening SOCK_SEQPACKET socket in a folder of its own (0700), removed on destruction. Folders of a klab that
+/// died are swept when one is made.
+class Rendezvous {
+ public:
+  /// Errors: io_failed.
+  static Result<Rendezvous> create();
+  Rendezvous(Rendezvous&&) noexcept = default;
+  Rendezvous& operator=(Rendezvous&&) noexcept;
+  ~Rendezvous();
+  int fd() const { return listening_.get(); }
+  const fs::path& path() const { return socket_; }
+
+ private:
+  Rendezvous() = default;
+  fs::path folder_, socket_;
+  Fd listening_;
+};
+
+/// Starts the target with the layer and `socket`. Errors: target_failed, environment.
+Result<Child> start_target(const Target& target, const fs::path& layer, const fs::path& socket);
+
+}  // namespace klab::capture
