@@ -125,6 +125,31 @@ TEST_F(FakeWorker, proof_names_what_varies_from_run_to_run) {
   EXPECT_EQ(a.proof.varying[1].size, 4u);
 }
 
+TEST_F(FakeWorker, nothing_is_correct_when_the_baseline_does_not_give_the_captured_outcome) {
+  TestBundle b = scale_bundle();
+  b.regions[1].post[400] ^= std::byte{1};
+  write(b);
+  Answer a = ask(request("replay", {{}}));
+  EXPECT_EQ(a.variants.at(0).validation.correctness, Correctness::not_verified);
+  EXPECT_THAT(a.variants[0].validation.reason, HasSubstr("differ from the captured outcome"));
+  b.device.driver_version = "0";  // captured with another driver: noted only
+  write(b);
+  a = ask(request("replay", {{}}));
+  EXPECT_EQ(a.variants.at(0).validation.correctness, Correctness::correct);
+  EXPECT_THAT(a.variants[0].validation.reason, HasSubstr("differ from the captured outcome"));
+  EXPECT_THAT(a.notes, ::testing::Contains("captured with driver 0, replayed with 1"));
+}
+
+TEST_F(FakeWorker, what_the_proof_saw_vary_stays_masked) {
+  TestBundle b = scale_bundle();
+  b.proof.state = ProofState::nondeterministic;
+  b.proof.varying = {{1, 256, 8}};
+  write(b);
+  const Answer a = ask(request("replay", {{}}));
+  EXPECT_EQ(a.variants.at(0).validation.correctness, Correctness::not_verified);
+  EXPECT_EQ(a.variants[0].validation.masked_bytes, 8u);
+}
+
 TEST_F(FakeWorker, replays_the_baseline_and_restores_only_what_it_writes) {
   write(scale_bundle());
   const Answer a = ask(request("replay", {{}}));
