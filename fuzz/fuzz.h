@@ -22,16 +22,14 @@
 
 namespace klab::fuzz {
 
-/// One folder for this process, in memory where there is /dev/shm.
+/// A folder of this process. tools/fuzz gives a parent in memory and removes it: libFuzzer ends without exit
+/// handlers.
 inline const fs::path& scratch() {
   static const fs::path folder = [] {
-    const fs::path base = fs::exists("/dev/shm") ? fs::path("/dev/shm") : fs::temp_directory_path();
-    const fs::path path = base / ("klab-fuzz-" + std::to_string(::getpid()));
+    const char* parent = std::getenv("KLAB_FUZZ_SCRATCH");
+    const fs::path path = (parent != nullptr ? fs::path(parent) : fs::temp_directory_path()) /
+                          ("klab-fuzz-" + std::to_string(::getpid()));
     fs::create_directories(path);
-    std::atexit([] {
-      std::error_code ec;
-      fs::remove_all(scratch(), ec);
-    });
     return path;
   }();
   return folder;

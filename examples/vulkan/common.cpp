@@ -139,9 +139,11 @@ Gpu::Gpu(const Needs& needs) {
   f11 = {.sType = f11.sType, .pNext = &f12};
   f2 = {.sType = f2.sType, .pNext = &f11};
   f12.bufferDeviceAddress = require(needs.device_address, has12.bufferDeviceAddress, "bufferDeviceAddress");
-  f12.storageBuffer8BitAccess = require(needs.storage8, has12.storageBuffer8BitAccess, "storageBuffer8BitAccess");
+  f12.storageBuffer8BitAccess =
+      require(needs.storage8, has12.storageBuffer8BitAccess, "storageBuffer8BitAccess");
   f12.timelineSemaphore = require(needs.timeline, has12.timelineSemaphore, "timelineSemaphore");
-  f11.storageBuffer16BitAccess = require(needs.storage16, has11.storageBuffer16BitAccess, "storageBuffer16BitAccess");
+  f11.storageBuffer16BitAccess =
+      require(needs.storage16, has11.storageBuffer16BitAccess, "storageBuffer16BitAccess");
   if (require(needs.push_descriptor, has_extension(physical_, VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME),
               VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME))
     wanted.push_back(VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME);
@@ -185,7 +187,8 @@ Gpu::~Gpu() {
 }
 
 std::uint32_t Gpu::memory_type(std::uint32_t allowed) const {
-  const VkMemoryPropertyFlags mapped = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+  const VkMemoryPropertyFlags mapped =
+      VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
   for (const VkMemoryPropertyFlags want : {mapped | VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, mapped})
     for (std::uint32_t i = 0; i < memory_.memoryTypeCount; ++i)
       if ((allowed >> i & 1) && (memory_.memoryTypes[i].propertyFlags & want) == want) return i;
@@ -224,7 +227,8 @@ Buffer Gpu::buffer(VkDeviceSize bytes, VkBufferUsageFlags extra_usage, const cha
   VK(vkMapMemory(device_, b.memory, 0, VK_WHOLE_SIZE, 0, &b.data));
   std::memset(b.data, 0, bytes);
   if (addresses_) {
-    const VkBufferDeviceAddressInfo which{.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO, .buffer = b.handle};
+    const VkBufferDeviceAddressInfo which{.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO,
+                                          .buffer = b.handle};
     b.address = vkGetBufferDeviceAddress(device_, &which);
   }
   if (name) name_object(VK_OBJECT_TYPE_BUFFER, reinterpret_cast<std::uint64_t>(b.handle), name);
@@ -269,20 +273,22 @@ Pipeline Gpu::pipeline(const PipelineInfo& info) {
     entries.push_back({id, static_cast<std::uint32_t>(values.size() * 4), 4});
     values.push_back(value);
   }
-  const VkSpecializationInfo special{static_cast<std::uint32_t>(entries.size()), entries.data(), values.size() * 4,
-                                     values.data()};
+  const VkSpecializationInfo special{static_cast<std::uint32_t>(entries.size()), entries.data(),
+                                     values.size() * 4, values.data()};
   const VkShaderModule code = module(info.shader);
-  const VkComputePipelineCreateInfo create{.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
-                                           .flags = info.flags,
-                                           .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
-                                                     .stage = VK_SHADER_STAGE_COMPUTE_BIT,
-                                                     .module = code,
-                                                     .pName = "main",
-                                                     .pSpecializationInfo = entries.empty() ? nullptr : &special},
-                                           .layout = p.layout};
+  const VkComputePipelineCreateInfo create{
+      .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
+      .flags = info.flags,
+      .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+                .stage = VK_SHADER_STAGE_COMPUTE_BIT,
+                .module = code,
+                .pName = "main",
+                .pSpecializationInfo = entries.empty() ? nullptr : &special},
+      .layout = p.layout};
   VK(vkCreateComputePipelines(device_, VK_NULL_HANDLE, 1, &create, nullptr, &p.handle));
   vkDestroyShaderModule(device_, code, nullptr);
-  if (!info.name.empty()) name_object(VK_OBJECT_TYPE_PIPELINE, reinterpret_cast<std::uint64_t>(p.handle), info.name);
+  if (!info.name.empty())
+    name_object(VK_OBJECT_TYPE_PIPELINE, reinterpret_cast<std::uint64_t>(p.handle), info.name);
   pipelines_.push_back(p);
   return p;
 }
@@ -336,9 +342,8 @@ VkCommandBuffer Gpu::begin(VkCommandBufferUsageFlags flags, VkCommandBufferLevel
   VkCommandBuffer commands;
   VK(vkAllocateCommandBuffers(device_, &info, &commands));
   const VkCommandBufferInheritanceInfo inherit{.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_INHERITANCE_INFO};
-  const VkCommandBufferBeginInfo begin{.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
-                                       .flags = flags,
-                                       .pInheritanceInfo = &inherit};
+  const VkCommandBufferBeginInfo begin{
+      .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO, .flags = flags, .pInheritanceInfo = &inherit};
   VK(vkBeginCommandBuffer(commands, &begin));
   return commands;
 }
@@ -349,7 +354,8 @@ void Gpu::submit(VkCommandBuffer commands) {
   const VkFenceCreateInfo fence_info{.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
   VkFence fence;
   VK(vkCreateFence(device_, &fence_info, nullptr, &fence));
-  const VkSubmitInfo submit{.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1, .pCommandBuffers = &commands};
+  const VkSubmitInfo submit{
+      .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1, .pCommandBuffers = &commands};
   VK(vkQueueSubmit(queues_[0], 1, &submit, fence));
   VK(vkWaitForFences(device_, 1, &fence, VK_TRUE, UINT64_MAX));
   vkDestroyFence(device_, fence, nullptr);
@@ -359,11 +365,12 @@ void barrier(VkCommandBuffer c) {
   const VkMemoryBarrier all{.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
                             .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
                             .dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT |
-                                             VK_ACCESS_INDIRECT_COMMAND_READ_BIT | VK_ACCESS_TRANSFER_READ_BIT |
-                                             VK_ACCESS_TRANSFER_WRITE_BIT | VK_ACCESS_HOST_READ_BIT};
+                                             VK_ACCESS_INDIRECT_COMMAND_READ_BIT |
+                                             VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT |
+                                             VK_ACCESS_HOST_READ_BIT};
   const VkPipelineStageFlags work = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
-  vkCmdPipelineBarrier(c, work, work | VK_PIPELINE_STAGE_DRAW_INDIRECT_BIT | VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &all, 0,
-                       nullptr, 0, nullptr);
+  vkCmdPipelineBarrier(c, work, work | VK_PIPELINE_STAGE_DRAW_INDIRECT_BIT | VK_PIPELINE_STAGE_HOST_BIT, 0, 1,
+                       &all, 0, nullptr, 0, nullptr);
 }
 
 float noise(std::uint32_t index, std::uint32_t stream) {
@@ -390,8 +397,8 @@ std::uint64_t checksum(std::span<const std::byte> bytes) {
 
 int finish(std::uint64_t sum, std::uint64_t wrong, std::uint64_t checked) {
   if (wrong) {
-    std::printf("%s: wrong, %llu of %llu values\n", program_name().c_str(), static_cast<unsigned long long>(wrong),
-                static_cast<unsigned long long>(checked));
+    std::printf("%s: wrong, %llu of %llu values\n", program_name().c_str(),
+                static_cast<unsigned long long>(wrong), static_cast<unsigned long long>(checked));
     return 1;
   }
   std::printf("%s: ok, checksum %016llx\n", program_name().c_str(), static_cast<unsigned long long>(sum));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The dull half of the example programs: instance, device, buffers, pipelines, one-shot submits.
-// Not here: the pattern that each program shows. Any Vulkan failure prints one line and exits with 1, a missing
-// feature with 77; an example needs no more.
+// Not here: the pattern that each program shows. Any Vulkan failure prints one line and exits with 1, a
+// missing feature with 77; an example needs no more.
 #pragma once
 #include <vulkan/vulkan.h>
 
@@ -87,7 +87,8 @@ class Gpu {
   Buffer buffer(VkDeviceSize bytes, VkBufferUsageFlags extra_usage = 0, const char* name = nullptr);
   /// As buffer(), holding a copy of `values`.
   template <class T>
-  Buffer buffer_of(const std::vector<T>& values, VkBufferUsageFlags extra_usage = 0, const char* name = nullptr) {
+  Buffer buffer_of(const std::vector<T>& values, VkBufferUsageFlags extra_usage = 0,
+                   const char* name = nullptr) {
     Buffer b = buffer(values.size() * sizeof(T), extra_usage, name);
     std::copy(values.begin(), values.end(), static_cast<T*>(b.data));
     return b;

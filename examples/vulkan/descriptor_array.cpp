@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Descriptors the long way round: an array of buffers at offsets of one large buffer, dynamic offsets, a uniform
-// buffer, and a set that got its contents by vkUpdateDescriptorSets copies from another.
+// Descriptors the long way round: an array of buffers at offsets of one large buffer, dynamic offsets, a
+// uniform buffer, and a set that got its contents by vkUpdateDescriptorSets copies from another.
 #include "common.h"
 
 using namespace example;
@@ -13,8 +13,10 @@ int main(int argc, char** argv) {
   const std::vector<float> v = noise_vector(3 * std::size_t{n}, 9);
   const Buffer parts = gpu.buffer_of(v);
   const Buffer out = gpu.buffer(2 * slice);  // two slices, chosen by dynamic offset
-  const Buffer weights = gpu.buffer_of(std::vector<float>{0.5f, -0.25f, 2.0f, 0}, VK_BUFFER_USAGE_UNIFORM_BUFFER_BIT);
-  const Buffer shifts = gpu.buffer(512, VK_BUFFER_USAGE_UNIFORM_BUFFER_BIT);  // 256: the largest alignment allowed
+  const Buffer weights =
+      gpu.buffer_of(std::vector<float>{0.5f, -0.25f, 2.0f, 0}, VK_BUFFER_USAGE_UNIFORM_BUFFER_BIT);
+  const Buffer shifts =
+      gpu.buffer(512, VK_BUFFER_USAGE_UNIFORM_BUFFER_BIT);  // 256: the largest alignment allowed
   shifts.as<std::uint32_t>()[0] = 1, shifts.as<std::uint32_t>()[64] = 5;
 
   const Pipeline p = gpu.pipeline({.shader = "descriptor_array",
@@ -56,7 +58,8 @@ int main(int argc, char** argv) {
     for (std::uint32_t i = 0; i < n; ++i) {
       const std::uint32_t k = (i + (s ? 5 : 1)) % n, turns = (o.iterations + 1 - s) / 2;
       const float once = 0.5f * v[k] - 0.25f * v[n + k] + 2.0f * v[2 * std::size_t{n} + k];
-      wrong += !near(got[std::size_t{s} * n + i], once * static_cast<float>(turns), 4.0f * static_cast<float>(turns));
+      wrong += !near(got[std::size_t{s} * n + i], once * static_cast<float>(turns),
+                     4.0f * static_cast<float>(turns));
     }
   return finish(checksum(got), wrong, 2ull * n);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels whose state after is the state before: a clamp of clamped data in place, and a fill of a buffer that
-// already holds the result. A variant that does nothing looks right unless the validation is sharper than that.
+// Kernels whose state after is the state before: a clamp of clamped data in place, and a fill of a buffer
+// that already holds the result. A variant that does nothing looks right unless the validation is sharper
+// than that.
 #include <algorithm>
 
 #include "common.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// x = x*a + b, several times: a kernel that reads what it writes, so a replay that does not restore drifts away.
-// The buffer is larger than what the kernel touches: its second half is never written.
+// x = x*a + b, several times: a kernel that reads what it writes, so a replay that does not restore drifts
+// away. The buffer is larger than what the kernel touches: its second half is never written.
 #include "common.h"
 
 using namespace example;

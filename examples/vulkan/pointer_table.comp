@@ -11,7 +11,7 @@ layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer Bl
   uint shift;
 };
 layout(buffer_reference, std430, buffer_reference_align = 16) writeonly buffer Output { float v[]; };
-layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer Table { Block blocks[]; };
+layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer Table { Block blocks[16]; };
 
 layout(push_constant) uniform Push { Table table; Output result; uint blocks; uint n; };
 

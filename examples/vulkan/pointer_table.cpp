@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// No descriptor at all: push constants hold the address of a table of addresses of blocks that hold addresses of
-// values. A large buffer has an address too, but nothing leads to it: scope `reachable` must leave it out.
+// No descriptor at all: push constants hold the address of a table of addresses of blocks that hold addresses
+// of values. A large buffer has an address too, but nothing leads to it: scope `reachable` must leave it out.
 #include "common.h"
 
 using namespace example;
@@ -19,7 +19,8 @@ int main(int argc, char** argv) {
   std::vector<std::vector<float>> values;
   for (std::uint32_t b = 0; b < blocks; ++b) {
     values.push_back(noise_vector(o.size, 10 + b));
-    block.push_back({gpu.buffer_of(values[b], 0, b == 0 ? "values 0" : nullptr).address, 0.25f * (b + 1), b * 17});
+    block.push_back(
+        {gpu.buffer_of(values[b], 0, b == 0 ? "values 0" : nullptr).address, 0.25f * (b + 1), b * 17});
     table.push_back(gpu.buffer_of(std::vector<Block>{block[b]}).address);
   }
   const Buffer table_buffer = gpu.buffer_of(table, 0, "table");
@@ -31,7 +32,8 @@ int main(int argc, char** argv) {
     VkDeviceAddress table, out;
     std::uint32_t blocks, n;
   } push{table_buffer.address, out.address, blocks, o.size};
-  const Pipeline p = gpu.pipeline({.shader = "pointer_table", .push_bytes = sizeof(Push), .name = "pointer_table"});
+  const Pipeline p =
+      gpu.pipeline({.shader = "pointer_table", .push_bytes = sizeof(Push), .name = "pointer_table"});
 
   for (std::uint32_t i = 0; i < o.iterations; ++i) {
     VkCommandBuffer c = gpu.begin();
@@ -46,7 +48,8 @@ int main(int argc, char** argv) {
   const auto got = out.as<float>();
   for (std::uint32_t i = 0; i < o.size; ++i) {
     float sum = 0;
-    for (std::uint32_t b = 0; b < blocks; ++b) sum += block[b].scale * values[b][(i + block[b].shift) % o.size];
+    for (std::uint32_t b = 0; b < blocks; ++b)
+      sum += block[b].scale * values[b][(i + block[b].shift) % o.size];
     wrong += !near(got[i], sum);
   }
   return finish(checksum(got), wrong, o.size);

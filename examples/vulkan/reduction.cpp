@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sum in two passes of one shared-memory kernel: the output of the first dispatch is the input of the second.
+// A sum in two passes of one shared-memory kernel: the output of the first dispatch is the input of the
+// second.
 #include "common.h"
 
 using namespace example;

@@ -36,7 +36,8 @@ int main(int argc, char** argv) {
   std::uint64_t wrong = 0;
   const auto got = v.as<std::uint32_t>();
   for (std::uint32_t i = 0; i < n; ++i) {
-    for (std::uint32_t k = 0; k < 2 * o.iterations && i >= base * 32; ++k) expected[i] = expected[i] * 5u + i / 32;
+    for (std::uint32_t k = 0; k < 2 * o.iterations && i >= base * 32; ++k)
+      expected[i] = expected[i] * 5u + i / 32;
     wrong += got[i] != expected[i];
   }
   return finish(checksum(got), wrong, n);

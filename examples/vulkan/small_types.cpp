@@ -19,8 +19,10 @@ int main(int argc, char** argv) {
   Gpu gpu({.storage8 = true, .storage16 = true});
   std::vector<std::uint8_t> b(o.size);
   std::vector<std::uint16_t> s(o.size);
-  for (std::uint32_t i = 0; i < o.size; ++i) b[i] = static_cast<std::uint8_t>(i * 7), s[i] = static_cast<std::uint16_t>(i * 31);
-  const Buffer bytes = gpu.buffer_of(b), shorts = gpu.buffer_of(s), halfs = gpu.buffer(2 * VkDeviceSize{o.size});
+  for (std::uint32_t i = 0; i < o.size; ++i)
+    b[i] = static_cast<std::uint8_t>(i * 7), s[i] = static_cast<std::uint16_t>(i * 31);
+  const Buffer bytes = gpu.buffer_of(b), shorts = gpu.buffer_of(s),
+               halfs = gpu.buffer(2 * VkDeviceSize{o.size});
   const Pipeline p = gpu.pipeline({.shader = "small_types", .bindings = storage(3), .push_bytes = 4});
   const VkDescriptorSet set = gpu.set(p, {bytes, shorts, halfs});
 

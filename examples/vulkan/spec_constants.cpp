@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Three pipelines of one module that differ only by specialization: workgroup size, an integer, a float, a bool.
+// Three pipelines of one module that differ only by specialization: workgroup size, an integer, a float, a
+// bool.
 #include <bit>
 
 #include "common.h"
@@ -21,7 +22,8 @@ int main(int argc, char** argv) {
   for (const Case& k : cases) {
     const Buffer out = gpu.buffer(in.size);
     // The last case leaves constant 2 at the module's default.
-    std::vector<std::pair<std::uint32_t, std::uint32_t>> constants{{0, k.width}, {1, k.factor}, {3, k.negate}};
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> constants{
+        {0, k.width}, {1, k.factor}, {3, k.negate}};
     if (k.width != 128) constants.push_back({2, std::bit_cast<std::uint32_t>(k.bias)});
     const Pipeline p = gpu.pipeline(
         {.shader = "spec_constants", .bindings = storage(2), .push_bytes = 4, .spec_constants = constants});

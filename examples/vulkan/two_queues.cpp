@@ -18,7 +18,8 @@ int main(int argc, char** argv) {
   struct Push {
     std::uint32_t n, add;
   };
-  const Pipeline p = gpu.pipeline({.shader = "two_queues", .bindings = storage(1), .push_bytes = sizeof(Push)});
+  const Pipeline p =
+      gpu.pipeline({.shader = "two_queues", .bindings = storage(1), .push_bytes = sizeof(Push)});
   const VkDescriptorSet set = gpu.set(p, {v});
 
   const VkSemaphoreTypeCreateInfo type{.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,

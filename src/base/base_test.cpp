@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/ids.h"
@@ -84,6 +86,16 @@ TEST(Subprocess, kills_the_whole_group_at_the_limit) {
   auto done = run_program({.argv = {"sh", "-c", "sleep 60 & sleep 60"}}, {}, std::chrono::milliseconds(200));
   ASSERT_TRUE(done);
   EXPECT_TRUE(done->timed_out);
+}
+
+TEST(Subprocess, threads_may_feed_children_that_do_not_read) {
+  const std::string much(1 << 20, 'x');
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i)
+    threads.emplace_back([&] {
+      for (int n = 0; n < 20; ++n) EXPECT_TRUE(run_program({.argv = {"true"}}, much)->status.ok());
+    });
+  for (std::thread& t : threads) t.join();
 }
 
 TEST(Subprocess, names_a_program_that_is_not_there) {

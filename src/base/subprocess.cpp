@@ -222,11 +222,12 @@ Result<Finished> run_program(SpawnOptions options, std::string_view input, std::
   KLAB_TRY(Child child, Child::spawn(options));
   in_read = Fd(), out_write = Fd(), err_write = Fd();
   ::fcntl(in_write.get(), F_SETFL, O_NONBLOCK);
-  // A child that does not read its input must not end us.
-  struct sigaction ignore {
-  }, before{};
-  ignore.sa_handler = SIG_IGN;
-  ::sigaction(SIGPIPE, &ignore, &before);
+  // A child that does not read its input must not end us. Held back in this thread only: handlers are the process's.
+  sigset_t pipe_signal, mask_before, pending;
+  ::sigemptyset(&pipe_signal);
+  ::sigaddset(&pipe_signal, SIGPIPE);
+  ::sigpending(&pending);
+  ::pthread_sigmask(SIG_BLOCK, &pipe_signal, &mask_before);
 
   Finished finished;
   const auto deadline = Clock::now() + limit;
@@ -262,7 +263,12 @@ Result<Finished> run_program(SpawnOptions options, std::string_view input, std::
       if (input.empty() || (n < 0 && errno != EAGAIN && errno != EINTR)) in_write = Fd();
     }
   }
-  ::sigaction(SIGPIPE, &before, nullptr);
+  if (::sigismember(&pending, SIGPIPE) == 0) {
+    const timespec now{0, 0};
+    while (::sigtimedwait(&pipe_signal, nullptr, &now) < 0 && errno == EINTR) {
+    }
+  }
+  ::pthread_sigmask(SIG_SETMASK, &mask_before, nullptr);
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
   auto status = child.wait(std::max(left, std::chrono::milliseconds(0)));
   if (!status) {

@@ -12,9 +12,14 @@
 
 namespace klab::bundle::testing {
 
+// In memory where that is possible: tests write thousands of files with fsync, and the disk may be busy.
+inline fs::path memory_folder() {
+  return ::access("/dev/shm", W_OK) == 0 ? fs::path("/dev/shm") : fs::temp_directory_path();
+}
+
 /// A folder of its own, removed with everything in it.
 struct TempFolder {
-  fs::path path = fs::temp_directory_path() / ("klab-bundle-" + new_id());
+  fs::path path = memory_folder() / ("klab-bundle-" + new_id());
   TempFolder() { fs::create_directories(path); }
   ~TempFolder() {
     std::error_code ec;

@@ -20,6 +20,22 @@ void on_interrupt(int signal) {
     ::raise(signal);
   }
 }
+/// One line for each stage; on a terminal the steps of a stage are counted in place.
+void show_progress(const std::string& line, std::uint64_t done, std::uint64_t total) {
+  static std::string last;
+  static bool open_line = false;
+  const bool terminal = ::isatty(STDERR_FILENO) == 1;
+  if (terminal && total > 0) {
+    fmt::print(stderr, "\r\x1b[Kklab: {} ({}/{}){}", line, done, total, done >= total ? "\n" : "");
+    open_line = done < total;
+  } else if (line != last) {
+    fmt::print(stderr, "{}klab: {}\n", open_line ? "\n" : "", line);
+    open_line = false;
+  }
+  last = line;
+  std::fflush(stderr);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -76,7 +92,7 @@ int main(int argc, char** argv) {
   }
   if (!cli.action) return cli.report({ErrorCode::usage, "no such verb", "klab --help", 0});
   const bool show = !cli.quiet && (::isatty(STDERR_FILENO) == 1 || !cli.json);
-  if (show) cli.lab.progress = [](const std::string& line) { fmt::print(stderr, "klab: {}\n", line); };
+  if (show) cli.lab.progress = show_progress;
   try {
     return cli.action();
   } catch (const std::exception& e) {

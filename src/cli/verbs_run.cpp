@@ -11,8 +11,8 @@ namespace klab::cli {
 namespace {
 
 struct RunOptions {
-  std::string bundle, variant = "baseline", against = "baseline", condition = "isolated", cache = "cold",
-                      memory, device;
+  std::string bundle, variant = "baseline", against = "baseline", condition = "isolated", cache, memory,
+                      device;
   std::uint32_t dispatch = 0, iterations = 20, repeats = 5;
   std::uint64_t flush_mb = 0;
   double budget_s = 600;
@@ -24,7 +24,14 @@ Result<replay::Conditions> conditions_of(const RunOptions& o) {
   replay::Conditions c{
       .iterations = o.iterations, .repeats = o.repeats, .memory = o.memory, .flush_mb = o.flush_mb};
   from_string(o.condition, c.mode);
-  from_string(o.cache, c.cache);
+  if (c.mode == replay::Mode::sustained && o.cache == "cold")
+    return fail(ErrorCode::usage,
+                "launches back to back leave the cache warm: --condition sustained has no cold cache",
+                "--cache warm, or --condition isolated");
+  if (!o.cache.empty())
+    from_string(o.cache, c.cache);
+  else if (c.mode == replay::Mode::sustained)
+    c.cache = replay::CacheState::warm;
   return c;
 }
 
@@ -60,6 +67,7 @@ int correctness_exit(validate::Correctness c, replay::Outcome outcome) {
 
 int do_replay(Cli& cli, const RunOptions& o) {
   auto conditions = conditions_of(o);
+  if (!conditions) return cli.report(conditions.error());
   auto done = ops::replay_dispatch(cli.lab, {.bundle = o.bundle,
                                              .dispatch = o.dispatch,
                                              .variant = o.variant,
@@ -105,6 +113,7 @@ int do_replay(Cli& cli, const RunOptions& o) {
 
 int do_compare(Cli& cli, const RunOptions& o) {
   auto conditions = conditions_of(o);
+  if (!conditions) return cli.report(conditions.error());
   auto done = ops::compare_variants(cli.lab, {.bundle = o.bundle,
                                               .dispatch = o.dispatch,
                                               .variant = o.variant,
@@ -120,7 +129,9 @@ int do_compare(Cli& cli, const RunOptions& o) {
     cli.print_json("compare", *done);
     return code;
   }
-  fmt::print("{}: {} against {} on {}\n", cli.bold(done->kernel), o.variant, o.against,
+  // A file given as variant was built and has a name of its own now.
+  const std::string name = done->answer.variants.size() == 2 ? done->answer.variants[1].label : o.variant;
+  fmt::print("{}: {} against {} on {}\n", cli.bold(done->kernel), name, o.against,
              done->answer.device.name);
   if (done->verdict.correctness == validate::Correctness::failed)
     fmt::print("  {}: {}\n", cli.bad("failed"), done->verdict.reason);
@@ -128,7 +139,7 @@ int do_compare(Cli& cli, const RunOptions& o) {
     print_validation(cli, done->answer.variants[1].validation);
   if (done->ratio) {
     fmt::print("  {}\n", conditions_line(done->answer.ran));
-    fmt::print("  A {}: median {}   B {}: median {}\n", o.against, format_ns(done->a.median_ns), o.variant,
+    fmt::print("  A {}: median {}   B {}: median {}\n", o.against, format_ns(done->a.median_ns), name,
                format_ns(done->b.median_ns));
     fmt::print(
         "  B takes {:.3f} x of A's time (bootstrap interval {:.3f} to {:.3f}); interleaved medians, not a "
@@ -139,7 +150,7 @@ int do_compare(Cli& cli, const RunOptions& o) {
   }
   for (const std::string& note : done->answer.notes) fmt::print("  note: {}\n", note);
   if (done->verdict.correctness == validate::Correctness::correct)
-    fmt::print("next: klab save {} --variant {}\n", o.bundle, o.variant);
+    fmt::print("next: klab save {} --variant {}\n", o.bundle, name);
   return code;
 }
 
@@ -157,9 +168,8 @@ void add_condition_options(CLI::App* verb, RunOptions& o) {
   verb->add_option("--repeats", o.repeats, "replays under condition repeats")
       ->check(CLI::Range(2u, 100u))
       ->capture_default_str();
-  verb->add_option("--cache", o.cache, "cold or warm")
-      ->check(CLI::IsMember({"cold", "warm"}))
-      ->capture_default_str();
+  verb->add_option("--cache", o.cache, "cold or warm (default: cold; sustained is always warm)")
+      ->check(CLI::IsMember({"cold", "warm"}));
   verb->add_option("--memory", o.memory, "pool to place memory in: device or host (default: as captured)")
       ->check(CLI::IsMember({"device", "host"}));
   verb->add_option("--flush-mb", o.flush_mb, "MiB written before each launch to flush caches")

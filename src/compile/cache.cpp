@@ -27,7 +27,7 @@ std::string key_of(const Request& request, const std::string& text) {
   std::error_code ec;
   const Json key{{"layout", kLayout},
                  {"language", request.language},
-                 {"source", request.source},  // messages and debug information carry it
+                 {"source", request.source},                 // messages and debug information carry it
                  {"folder", fs::current_path(ec).string()},  // relative includes rest on it
                  {"text", to_string(hash_text(text))},
                  {"options", request.options},
@@ -70,7 +70,8 @@ void store(const fs::path& cache, const fs::path& entry, const std::string& code
   if (!make_folders(cache / "keys") || !make_folders(cache / "code")) return;
   const fs::path object = cache / "code" / answer.hash;
   std::error_code ec;
-  if (!fs::exists(object, ec) || to_string(hash_text(read_file(object, kMaxBytes).value_or(""))) != answer.hash)
+  if (!fs::exists(object, ec) ||
+      to_string(hash_text(read_file(object, kMaxBytes).value_or(""))) != answer.hash)
     if (!write_file_atomic(object, code)) return;
   std::vector<Answer> answers = read_entry(entry);
   answers.insert(answers.begin(), answer);
@@ -109,7 +110,8 @@ Result<Answer> compile_cached(const Request& request, const fs::path& cache, dou
   }
   KLAB_TRY(Answer answer, run_compiler(exact, limit_s));
   if (answer.ok)
-    if (const auto code = read_file(request.output, kMaxBytes); code && to_string(hash_text(*code)) == answer.hash)
+    if (const auto code = read_file(request.output, kMaxBytes);
+        code && to_string(hash_text(*code)) == answer.hash)
       store(cache, entry, *code, answer);
   return answer;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// klab-compile: one JSON request on stdin, one JSON answer on stdout. Started by klab; by hand for a bug report.
+// klab-compile: one JSON request on stdin, one JSON answer on stdout. Started by klab; by hand for a bug
+// report.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -19,7 +20,7 @@ constexpr char kHelp[] =
     "  klab-compile < request.json > answer.json\n"
     "  echo '{\"verb\": \"reflect\", \"source\": \"a.spv\"}' | klab-compile\n"
     "\n"
-    "verb      compile (to \"output\"), reflect, disassemble\n"
+    "verb      compile (to \"output\"), reflect, disassemble, batch\n"
     "language  glsl, spirv (.spv, or .spvasm text)\n"
     "options   include_folders, defines, optimisation (none, size, performance),\n"
     "          target (vulkan1.2 or vulkan1.2,spv1.5), entry_point, debug_info\n"
@@ -63,7 +64,8 @@ int main(int argc, char** argv) {
     return 2;
   }
   auto json = parse_json(text, "request", kMaxRequest);
-  auto request = json ? decode_json<compile::Request>(*json, "request") : Result<compile::Request>(fail(json.error()));
+  auto request =
+      json ? decode_json<compile::Request>(*json, "request") : Result<compile::Request>(fail(json.error()));
   if (!request) {
     std::fprintf(stderr, "klab-compile: %s\n", request.error().what.c_str());
     return 2;

@@ -10,7 +10,8 @@
 namespace klab::compile {
 namespace {
 
-// A lone lead byte, an overlong form or a surrogate is not worth telling apart from Latin-1: nlohmann decides.
+// A lone lead byte, an overlong form or a surrogate is not worth telling apart from Latin-1: nlohmann
+// decides.
 bool is_utf8(const std::string& text) {
   try {
     (void)Json(text).dump();
@@ -48,8 +49,9 @@ void from_json(const Json& j, Message& v) {
 }
 
 void to_json(Json& j, const Options& v) {
-  j = Json{{"include_folders", v.include_folders}, {"defines", v.defines}, {"optimisation", v.optimisation},
-           {"target", v.target}, {"entry_point", v.entry_point}, {"debug_info", v.debug_info}};
+  j = Json{{"include_folders", v.include_folders}, {"defines", v.defines},
+           {"optimisation", v.optimisation},       {"target", v.target},
+           {"entry_point", v.entry_point},         {"debug_info", v.debug_info}};
 }
 void from_json(const Json& j, Options& v) {
   read_optional(j, "include_folders", v.include_folders);
@@ -61,8 +63,9 @@ void from_json(const Json& j, Options& v) {
 }
 
 void to_json(Json& j, const ReflectedBinding& v) {
-  j = Json{{"set", v.set},   {"binding", v.binding}, {"count", v.count},         {"type", v.type},
-           {"name", v.name}, {"size_bytes", v.size}, {"read_only", v.read_only}, {"write_only", v.write_only}};
+  j = Json{
+      {"set", v.set},   {"binding", v.binding}, {"count", v.count},         {"type", v.type},
+      {"name", v.name}, {"size_bytes", v.size}, {"read_only", v.read_only}, {"write_only", v.write_only}};
 }
 void from_json(const Json& j, ReflectedBinding& v) {
   read_required(j, "set", v.set);
@@ -127,11 +130,17 @@ void from_json(const Json& j, Reflection& v) {
 }
 
 void to_json(Json& j, const Request& v) {
-  j = Json{{"verb", v.verb}, {"language", v.language}, {"source", v.source}, {"output", v.output},
+  j = Json{{"verb", v.verb},
+           {"language", v.language},
+           {"source", v.source},
+           {"output", v.output},
            {"options", v.options}};
+  if (!v.batch.empty()) j["batch"] = v.batch;
   if (v.source_text.empty()) return;
-  if (is_utf8(v.source_text)) j["source_text"] = v.source_text;
-  else j["source_bytes"] = to_hex(std::as_bytes(std::span(v.source_text)));
+  if (is_utf8(v.source_text))
+    j["source_text"] = v.source_text;
+  else
+    j["source_bytes"] = to_hex(std::as_bytes(std::span(v.source_text)));
 }
 void from_json(const Json& j, Request& v) {
   read_required(j, "verb", v.verb);
@@ -145,6 +154,7 @@ void from_json(const Json& j, Request& v) {
   }
   read_optional(j, "output", v.output);
   read_optional(j, "options", v.options);
+  read_optional(j, "batch", v.batch);
 }
 
 void to_json(Json& j, const Dependency& v) { j = Json{{"path", v.path}, {"hash", v.hash}}; }
@@ -166,6 +176,7 @@ void to_json(Json& j, const Answer& v) {
            {"reflection", v.reflection}};
   if (v.error) j["error"] = *v.error;
   if (!v.disassembly.empty()) j["disassembly"] = v.disassembly;
+  if (!v.batch.empty()) j["batch"] = v.batch;
 }
 void from_json(const Json& j, Answer& v) {
   read_required(j, "ok", v.ok);
@@ -180,6 +191,7 @@ void from_json(const Json& j, Answer& v) {
   read_optional(j, "cached", v.cached);
   read_optional(j, "reflection", v.reflection);
   read_optional(j, "disassembly", v.disassembly);
+  read_optional(j, "batch", v.batch);
 }
 
 fs::path compiler_program() {
@@ -193,34 +205,42 @@ Result<Answer> run_compiler(const Request& request, double limit_s) {
   try {
     text = Json(request).dump();
   } catch (const std::exception& e) {
-    return fail(ErrorCode::usage, fmt::format("a path or option given to the compiler is not UTF-8: {}", e.what()),
+    return fail(ErrorCode::usage,
+                fmt::format("a path or option given to the compiler is not UTF-8: {}", e.what()),
                 "rename the file or folder");
   }
   SpawnOptions spawn;
   spawn.argv = {program.string()};
   spawn.die_with_parent = true;
-  auto finished = run_program(std::move(spawn), text, std::chrono::milliseconds(static_cast<long>(limit_s * 1e3)),
-                              256u << 20);
+  auto finished = run_program(std::move(spawn), text,
+                              std::chrono::milliseconds(static_cast<long>(limit_s * 1e3)), 256u << 20);
   if (!finished) {
     const ErrorCode code = finished.error().code;
     if (code == ErrorCode::not_found || code == ErrorCode::environment)
-      return fail(ErrorCode::environment, fmt::format("klab-compile cannot be run: {}", finished.error().what),
+      return fail(ErrorCode::environment,
+                  fmt::format("klab-compile cannot be run: {}", finished.error().what),
                   fmt::format("it belongs at {}; build or install Klab again", program.string()));
     return fail(finished.error());
   }
   const std::string what = request.source.empty() ? "the source" : request.source;
   if (finished->timed_out)
-    return failed_answer(fmt::format("the compiler did not finish {} within {} s and was ended", what, limit_s),
-                         finished->err, "look for a loop that is unrolled without end, or lower the optimisation");
+    return failed_answer(
+        fmt::format("the compiler did not finish {} within {} s and was ended", what, limit_s), finished->err,
+        "look for a loop that is unrolled without end, or lower the optimisation");
   if (finished->status.signal != 0)
-    return failed_answer(fmt::format("the compiler crashed on {}: klab-compile {}", what, to_string(finished->status)),
-                         finished->err, "try another optimisation level; a smaller source that still crashes helps");
+    return failed_answer(
+        fmt::format("the compiler crashed on {}: klab-compile {}", what, to_string(finished->status)),
+        finished->err, "try another optimisation level; a smaller source that still crashes helps");
   auto json = parse_json(finished->out, "klab-compile's answer");
-  auto answer = json ? decode_json<Answer>(*json, "klab-compile's answer") : Result<Answer>(fail(json.error()));
+  auto answer =
+      json ? decode_json<Answer>(*json, "klab-compile's answer") : Result<Answer>(fail(json.error()));
   if (answer && !answer->ok && !answer->error) answer = fail(ErrorCode::invalid_data, "it names no error");
+  if (answer && answer->batch.size() != request.batch.size())
+    answer = fail(ErrorCode::invalid_data,
+                  fmt::format("{} answers to {} requests", answer->batch.size(), request.batch.size()));
   if (!answer)
-    return failed_answer(fmt::format("klab-compile {} without a usable answer on {}: {}", to_string(finished->status),
-                                     what, answer.error().what),
+    return failed_answer(fmt::format("klab-compile {} without a usable answer on {}: {}",
+                                     to_string(finished->status), what, answer.error().what),
                          finished->err, "build or install Klab again");
   return answer;
 }

@@ -27,9 +27,9 @@ struct Message {
 /// How a source becomes a code object. Part of a variant's identity.
 struct Options {
   std::vector<std::string> include_folders;
-  std::vector<std::string> defines;        // "NAME" or "NAME=VALUE"
+  std::vector<std::string> defines;          // "NAME" or "NAME=VALUE"
   std::string optimisation = "performance";  // "none", "size", "performance"
-  std::string target = "vulkan1.2";        // "vulkan1.0" .. "vulkan1.3", optionally ",spv1.5"
+  std::string target = "vulkan1.2";          // "vulkan1.0" .. "vulkan1.3", optionally ",spv1.5"
   std::string entry_point = "main";
   bool debug_info = false;
 };
@@ -38,9 +38,9 @@ void from_json(const Json& j, Options& v);
 
 struct ReflectedBinding {
   std::uint32_t set = 0, binding = 0, count = 1;
-  std::string type;    // "storage_buffer", "uniform_buffer", "storage_image", ...
+  std::string type;  // "storage_buffer", "uniform_buffer", "storage_image", ...
   std::string name;
-  std::uint64_t size = 0;     // bytes of the fixed part of the block
+  std::uint64_t size = 0;  // bytes of the fixed part of the block
   bool read_only = false, write_only = false;
 };
 struct ReflectedSpec {
@@ -50,34 +50,36 @@ struct ReflectedSpec {
 };
 /// Facts of a SPIR-V module, read with SPIRV-Tools. Sources: SPIR-V specification 1.6.
 struct Reflection {
-  std::string version;                     // "1.5"
-  std::vector<std::string> entry_points;   // GLCompute ones
+  std::string version;                          // "1.5"
+  std::vector<std::string> entry_points;        // GLCompute ones
   std::array<std::uint32_t, 3> block{0, 0, 0};  // LocalSize or its defaults; 0: not known
-  bool block_from_spec = false;            // LocalSizeId or WorkgroupSize through specialization constants
+  bool block_from_spec = false;  // LocalSizeId or WorkgroupSize through specialization constants
   std::vector<ReflectedBinding> bindings;
   std::vector<ReflectedSpec> spec_constants;
   std::uint32_t push_constant_bytes = 0;
-  std::uint64_t shared_bytes = 0;          // Workgroup storage class
-  std::uint64_t instructions = 0;          // inside functions
-  std::uint64_t matrix_instructions = 0;   // OpCooperativeMatrixMulAdd{KHR,NV}
+  std::uint64_t shared_bytes = 0;         // Workgroup storage class
+  std::uint64_t instructions = 0;         // inside functions
+  std::uint64_t matrix_instructions = 0;  // OpCooperativeMatrixMulAdd{KHR,NV}
   std::uint64_t atomic_instructions = 0, barrier_instructions = 0, float_atomics = 0;
   std::vector<std::string> capabilities;
-  std::vector<std::string> source_files;   // OpSource / OpString named by debug information
-  std::string source_text;                 // embedded source, when there is one
-  std::string source_language;             // "GLSL", "HLSL", ...
-  bool uses_physical_addresses = false;    // PhysicalStorageBuffer
+  std::vector<std::string> source_files;  // OpSource / OpString named by debug information
+  std::string source_text;                // embedded source, when there is one
+  std::string source_language;            // "GLSL", "HLSL", ...
+  bool uses_physical_addresses = false;   // PhysicalStorageBuffer
 };
 void to_json(Json& j, const Reflection& v);
 void from_json(const Json& j, Reflection& v);
 
 struct Request {
-  std::string verb = "compile";   // "compile", "reflect", "disassemble"
+  std::string verb = "compile";   // "compile", "reflect", "disassemble", "batch"
   std::string language = "glsl";  // "glsl", "spirv" (given directly: validated and copied)
   std::string source;             // path
-  std::string source_text;        // used in place of the file's content when not empty (`source` still names it)
-                                  // bytes that are not UTF-8 travel as hexadecimal "source_bytes"
-  std::string output;             // path of the code object to write
+  std::string source_text;  // used in place of the file's content when not empty (`source` still names it)
+                            // bytes that are not UTF-8 travel as hexadecimal "source_bytes"
+  std::string output;       // path of the code object to write
   Options options;
+  std::vector<Request>
+      batch;  // verb "batch": these in order, in one process (starting a compiler costs 0.1 s)
 };
 void to_json(Json& j, const Request& v);
 void from_json(const Json& j, Request& v);
@@ -92,17 +94,18 @@ void from_json(const Json& j, Dependency& v);
 
 struct Answer {
   bool ok = false;
-  std::optional<Error> error;       // compile_failed, missing_symbol, not_found, invalid_data, environment
+  std::optional<Error> error;  // compile_failed, missing_symbol, not_found, invalid_data, environment
   std::vector<Message> messages;
-  std::string log;                  // the compiler's own text
-  std::string output, hash;         // code object and its XXH3-128
-  std::string stripped_hash;        // the same without names, debug information and generator, ids renumbered;
-                                    // empty for a module that does not validate
-  std::string compiler;             // "glslang 12.0.0, SPIRV-Tools v2023.1 ..."
+  std::string log;            // the compiler's own text
+  std::string output, hash;   // code object and its XXH3-128
+  std::string stripped_hash;  // the same without names, debug information and generator, ids renumbered;
+                              // empty for a module that does not validate
+  std::string compiler;       // "glslang 12.0.0, SPIRV-Tools v2023.1 ..."
   std::vector<Dependency> dependencies;
-  bool cached = false;              // nothing was compiled (compile/cache.h)
+  bool cached = false;  // nothing was compiled (compile/cache.h)
   Reflection reflection;
-  std::string disassembly;          // verb "disassemble"
+  std::string disassembly;    // verb "disassemble"
+  std::vector<Answer> batch;  // verb "batch": one for each request
 };
 void to_json(Json& j, const Answer& v);
 void from_json(const Json& j, Answer& v);

@@ -14,8 +14,9 @@ namespace {
 constexpr std::uint64_t kMaxSourceBytes = 256u << 20;
 
 bool has_stage_suffix(const fs::path& path) {
-  static constexpr std::string_view kStages[] = {".vert", ".frag", ".geom", ".tesc", ".tese", ".mesh", ".task",
-                                                 ".rgen", ".rchit", ".rahit", ".rmiss", ".rint", ".rcall"};
+  static constexpr std::string_view kStages[] = {".vert",  ".frag", ".geom", ".tesc",  ".tese",
+                                                 ".mesh",  ".task", ".rgen", ".rchit", ".rahit",
+                                                 ".rmiss", ".rint", ".rcall"};
   const fs::path name = path.extension() == ".glsl" ? path.stem() : path.filename();
   return std::find(std::begin(kStages), std::end(kStages), name.extension().string()) != std::end(kStages);
 }
@@ -64,7 +65,8 @@ Status check_entry_point(const Request& request, const Reflection& reflection) {
   if (std::find(names.begin(), names.end(), wanted) != names.end()) return {};
   std::string list;
   for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
-  return fail(ErrorCode::missing_symbol, fmt::format("{} has no entry point \"{}\"; it has {}", request.source, wanted, list),
+  return fail(ErrorCode::missing_symbol,
+              fmt::format("{} has no entry point \"{}\"; it has {}", request.source, wanted, list),
               fmt::format("ask for entry point {}", names.front()));
 }
 
@@ -77,7 +79,8 @@ Status fill(const Request& request, Answer& answer) {
     KLAB_TRY(const std::string bytes, source_text(request));
     KLAB_TRY(words, words_of(bytes));
   } else {
-    return fail(ErrorCode::usage, fmt::format("unknown verb \"{}\"", request.verb), "compile, reflect or disassemble");
+    return fail(ErrorCode::usage, fmt::format("unknown verb \"{}\"", request.verb),
+                "compile, reflect, disassemble or batch");
   }
   answer.hash = to_string(hash_text(as_text(words)));
   if (request.verb == "disassemble") {
@@ -100,6 +103,14 @@ Status fill(const Request& request, Answer& answer) {
 Answer serve(const Request& request) {
   Answer answer;
   answer.compiler = fmt::format("{}, {}", glsl_version(), tools_version());
+  if (request.verb == "batch") {
+    for (const Request& one : request.batch)
+      answer.batch.push_back(one.verb == "batch" ? Answer{} : serve(one));
+    for (Answer& one : answer.batch)
+      if (!one.ok && !one.error) one.error = Error{ErrorCode::usage, "a batch inside a batch", ""};
+    answer.ok = true;
+    return answer;
+  }
   try {
     if (auto s = fill(request, answer); !s) answer.error = s.error();
   } catch (const std::exception& e) {

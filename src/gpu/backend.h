@@ -30,6 +30,7 @@ struct Abilities {
   bool matrix_units = false;
   bool subgroup_size_control = false;
   bool executable_statistics = false;  // registers, spills from the driver
+  bool timestamps = true;              // false: launch_ns are host-clock times of one submission each; say so
   std::uint32_t subgroup_size = 0, min_subgroup_size = 0, max_subgroup_size = 0;
   std::uint64_t max_allocation = 0;    // bytes
   std::uint64_t last_level_cache = 0;  // bytes; 0: not known
@@ -68,7 +69,7 @@ struct LaunchSpec {
   struct Bound {
     std::uint32_t set = 0, binding = 0, element = 0;
     bundle::BindingKind kind = bundle::BindingKind::storage_buffer;
-    MemoryId memory = 0;
+    MemoryId memory = 0;  // 0: nothing there; the launch can be asked for its resources() but not run
     std::uint64_t offset = 0, range = 0;
   };
   std::vector<Bound> bindings;
@@ -130,7 +131,8 @@ class Device {
   /// Host pointer to the memory when it is cheap to read there (CPU devices, APUs), else nullptr. Valid between batches.
   virtual std::byte* host_view(MemoryId memory) = 0;
 
-  /// Errors: invalid_data, compile_failed (the driver's compiler, with its log).
+  /// Errors: invalid_data, compile_failed (the driver's compiler, with its log), unsupported (it needs a feature that
+  /// this device lacks; named).
   virtual Result<CodeId> load(std::span<const std::byte> code) = 0;
   virtual void unload(CodeId code) = 0;
   /// Errors: missing_symbol, launch_failed (limits exceeded: says which), compile_failed.

@@ -61,8 +61,8 @@ std::vector<std::string> nearest_names(const std::vector<std::string>& names, st
       score = 1;
     } else if (name.find(wanted) != std::string::npos || wanted.find(name) != std::string::npos) {
       // One holds the other: the closer in length, the better, and always ahead of a mere likeness.
-      const auto [shorter, longer] = std::minmax(name.size(), wanted.size());
-      score = -1 + (1 - static_cast<double>(shorter) / static_cast<double>(longer));
+      const auto shorter = static_cast<double>(std::min(name.size(), wanted.size()));
+      score = -shorter / static_cast<double>(std::max(name.size(), wanted.size()));
     } else {
       score = static_cast<double>(edits(name, wanted)) /
               static_cast<double>(std::max(name.size(), wanted.size()));

@@ -8,7 +8,7 @@
 namespace klab::ops {
 
 Result<Traced> trace_dispatches(Lab& lab, const capture::Target& target, const fs::path& out) {
-  KLAB_TRY(import::DispatchList list, capture::trace(target, lab.progress, lab.cancelled));
+  KLAB_TRY(import::DispatchList list, capture::trace(target, lab.line_progress(), lab.cancelled));
   const fs::path file =
       out.empty() ? lab.home() / "traces" / fmt::format("{}-{}.jsonl", utc_now(), new_id(4)) : out;
   if (out.empty()) KLAB_TRY_VOID(make_folders(file.parent_path()));
@@ -21,9 +21,7 @@ Result<bundle::Proof> prove(Lab& lab, const fs::path& path, std::uint32_t dispat
   KLAB_TRY_VOID(check_dispatch(opened, dispatch));
   replay::Request request{
       .verb = "proof", .bundle = fs::absolute(opened.reader.path()).string(), .dispatch = dispatch};
-  KLAB_TRY(replay::Answer answer,
-           lab.worker().ask(
-               request, [&](const replay::Progress& p) { lab.say(p.text); }, lab.cancelled));
+  KLAB_TRY(replay::Answer answer, lab.worker().ask(request, lab.worker_progress(), lab.cancelled));
   bundle::Proof proof = answer.proof;
   if (answer.outcome != replay::Outcome::ok) {
     proof = {};
@@ -39,7 +37,7 @@ Result<bundle::Proof> prove(Lab& lab, const fs::path& path, std::uint32_t dispat
 
 Result<CaptureAnswer> capture_dispatch(Lab& lab, const capture::CaptureRequest& request, bool with_proof) {
   CaptureAnswer answer;
-  KLAB_TRY(answer.captured, capture::capture(request, lab.progress, lab.cancelled));
+  KLAB_TRY(answer.captured, capture::capture(request, lab.line_progress(), lab.cancelled));
   const fs::path path = answer.captured.sealed.path;
   KLAB_TRY(OpenBundle opened, open_bundle(lab, path));
   answer.id = opened.id;

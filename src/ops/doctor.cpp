@@ -16,7 +16,8 @@ namespace {
 Check program_beside(const std::string& name, const std::string& purpose) {
   const fs::path path = program_folder() / name;
   if (::access(path.c_str(), R_OK) == 0) return {purpose, Health::ok, path.string(), ""};
-  return {purpose, Health::missing, path.string() + " is not there", "build klab whole (./demo does), or reinstall it"};
+  return {purpose, Health::missing, path.string() + " is not there",
+          "build klab whole (./demo does), or reinstall it"};
 }
 
 Check check_store(Lab& lab) {
@@ -36,14 +37,16 @@ Check check_store(Lab& lab) {
 Check check_compiler() {
   std::error_code ec;
   const fs::path output = fs::temp_directory_path(ec) / ("klab-doctor-" + new_id() + ".spv");
-  auto answer = compile::run_compiler({.language = "glsl",
-                                       .source = "doctor.comp",
-                                       .source_text = "#version 450\nlayout(local_size_x = 1) in;\nvoid main() {}\n",
-                                       .output = output.string()});
+  auto answer =
+      compile::run_compiler({.language = "glsl",
+                             .source = "doctor.comp",
+                             .source_text = "#version 450\nlayout(local_size_x = 1) in;\nvoid main() {}\n",
+                             .output = output.string()});
   fs::remove(output, ec);
   if (!answer) return {"GLSL compiler", Health::missing, answer.error().what, answer.error().hint};
   if (!answer->ok)
-    return {"GLSL compiler", Health::missing, answer->error ? answer->error->what : answer->log, "reinstall klab"};
+    return {"GLSL compiler", Health::missing, answer->error ? answer->error->what : answer->log,
+            "reinstall klab"};
   return {"GLSL compiler", Health::ok, answer->compiler, ""};
 }
 
@@ -56,8 +59,8 @@ void to_json(Json& j, const Check& v) {
 
 std::vector<Check> examine(Lab& lab) {
   std::vector<Check> checks{program_beside("klab-worker", "replay worker"),
-                            program_beside("libVkLayer_klab_capture.so", "Vulkan capture layer"), check_compiler(),
-                            check_store(lab)};
+                            program_beside("libVkLayer_klab_capture.so", "Vulkan capture layer"),
+                            check_compiler(), check_store(lab)};
   auto devices = list_devices(lab);
   if (!devices) {
     checks.push_back({"devices", Health::missing, devices.error().what, devices.error().hint});
@@ -72,7 +75,8 @@ std::vector<Check> examine(Lab& lab) {
       }
       const Json& identity = one.at("identity");
       Check check{identity.value("api", "?") + " device", Health::ok,
-                  fmt::format("{} ({})", identity.value("name", "?"), identity.value("driver_version", "?")), ""};
+                  fmt::format("{} ({})", identity.value("name", "?"), identity.value("driver_version", "?")),
+                  ""};
       if (identity.value("type", "") == "cpu") {
         check.health = Health::warning;
         check.fix = "this device runs on the CPU: right for correctness, its times say nothing of a GPU";
@@ -82,8 +86,10 @@ std::vector<Check> examine(Lab& lab) {
       checks.push_back({"devices", Health::missing, e.what(), "is klab-worker of the same version as klab?"});
     }
   }
-  checks.push_back({"CUDA", Health::warning, "not in this version", "dispatches of CUDA programs cannot be captured yet"});
-  checks.push_back({"HIP", Health::warning, "not in this version", "dispatches of HIP programs cannot be captured yet"});
+  checks.push_back(
+      {"CUDA", Health::warning, "not in this version", "dispatches of CUDA programs cannot be captured yet"});
+  checks.push_back(
+      {"HIP", Health::warning, "not in this version", "dispatches of HIP programs cannot be captured yet"});
   return checks;
 }
 

@@ -24,12 +24,21 @@ class Lab {
   Result<session::Store*> store();
   replay::Worker& worker();
 
-  /// A line of progress for a person; may be empty.
-  std::function<void(const std::string&)> progress;
+  /// A line of progress for a person; may be empty. `done` of `total` steps when total is not 0.
+  std::function<void(const std::string& line, std::uint64_t done, std::uint64_t total)> progress;
   /// Polled by long work.
   std::function<bool()> cancelled;
   void say(const std::string& line) const {
-    if (progress) progress(line);
+    if (progress) progress(line, 0, 0);
+  }
+  /// What a capture or a worker reports, passed on.
+  std::function<void(const std::string&)> line_progress() const {
+    return [this](const std::string& line) { say(line); };
+  }
+  replay::OnProgress worker_progress() const {
+    return [this](const replay::Progress& p) {
+      if (progress) progress(p.text, p.done, p.total);
+    };
   }
 
  private:
@@ -52,6 +61,8 @@ std::string bundle_id(const bundle::Manifest& manifest);
 Result<OpenBundle> open_bundle(const fs::path& path);
 /// Also notes the bundle in the store.
 Result<OpenBundle> open_bundle(Lab& lab, const fs::path& path);
+/// An error of reading a bundle, with one thing to try where the reader had none.
+Error damaged(Error error, const fs::path& bundle);
 /// Errors: not_found when the bundle has no dispatch of that number.
 Status check_dispatch(const OpenBundle& bundle, std::uint32_t dispatch);
 

@@ -19,7 +19,8 @@ struct GlslOutcome {
 /// Compiles `text`, which the user calls `name`.
 GlslOutcome compile_glsl(const std::string& text, const std::string& name, const Options& options);
 
-/// The compiler's lines "FILE:LINE: error: TEXT", whatever the file is called. Other lines join the message before.
+/// The compiler's lines "FILE:LINE: error: TEXT", whatever the file is called. Other lines join the message
+/// before.
 std::vector<Message> parse_messages(std::string_view log);
 
 std::string glsl_version();

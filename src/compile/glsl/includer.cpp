@@ -17,13 +17,16 @@ std::string joined(const std::string& folder, std::string_view name) {
 
 }  // namespace
 
-IncludeFinder::IncludeFinder(std::vector<std::string> folders, const std::string& source) : folders_(std::move(folders)) {
+IncludeFinder::IncludeFinder(std::vector<std::string> folders, const std::string& source)
+    : folders_(std::move(folders)) {
   std::error_code ec;
   for (const std::string& folder : folders_)
-    if (fs::path p = fs::weakly_canonical(folder.empty() ? "." : folder, ec); !ec) roots_.push_back(std::move(p));
+    if (fs::path p = fs::weakly_canonical(folder.empty() ? "." : folder, ec); !ec)
+      roots_.push_back(std::move(p));
   if (!source.empty()) {
     const fs::path parent = fs::path(source).parent_path();
-    if (fs::path p = fs::weakly_canonical(parent.empty() ? "." : parent, ec); !ec) roots_.push_back(std::move(p));
+    if (fs::path p = fs::weakly_canonical(parent.empty() ? "." : parent, ec); !ec)
+      roots_.push_back(std::move(p));
   }
   chain_.push_back(source);
 }
@@ -46,12 +49,13 @@ Result<Included> IncludeFinder::find(std::string_view requested, std::string_vie
     for (std::size_t i = chain_.size() - 1; i-- > 0 && circle.empty();)
       if (chain_[i] == chain_.back())
         for (std::size_t k = i; k < chain_.size(); ++k) circle += (k == i ? "" : " includes ") + chain_[k];
-    return fail(ErrorCode::compile_failed,
-                circle.empty() ? fmt::format("includes nest deeper than {}", kMaxIncludeDepth)
-                               : fmt::format("include cycle: {}", circle));
+    return fail(ErrorCode::compile_failed, circle.empty()
+                                               ? fmt::format("includes nest deeper than {}", kMaxIncludeDepth)
+                                               : fmt::format("include cycle: {}", circle));
   }
   if (++uses_ > kMaxIncludes)
-    return fail(ErrorCode::cap_reached, fmt::format("more than {} includes in one compilation", kMaxIncludes));
+    return fail(ErrorCode::cap_reached,
+                fmt::format("more than {} includes in one compilation", kMaxIncludes));
 
   std::vector<std::string> places;
   if (fs::path(requested).is_absolute()) {
@@ -80,11 +84,13 @@ Result<Included> IncludeFinder::find(std::string_view requested, std::string_vie
     return Included{place, std::move(*content)};
   }
   if (!outside.empty())
-    return fail(ErrorCode::compile_failed, fmt::format("{} is outside the source's folder and the include folders", outside),
+    return fail(ErrorCode::compile_failed,
+                fmt::format("{} is outside the source's folder and the include folders", outside),
                 "name its folder with --include");
   std::string looked;
   for (const std::string& place : places) looked += (looked.empty() ? "" : ", ") + place;
-  return fail(ErrorCode::not_found, fmt::format("{} not found{}{}", requested, looked.empty() ? "" : "; looked at ", looked),
+  return fail(ErrorCode::not_found,
+              fmt::format("{} not found{}{}", requested, looked.empty() ? "" : "; looked at ", looked),
               "name its folder with --include");
 }
 

@@ -23,14 +23,18 @@ void Constants::declare(const spv_parsed_instruction_t& in) {
   Value value;
   const auto type = types_.find(in.type_id);
   switch (op) {
-    case spv::Op::OpConstantTrue: case spv::Op::OpConstantFalse:
-    case spv::Op::OpSpecConstantTrue: case spv::Op::OpSpecConstantFalse:
+    case spv::Op::OpConstantTrue:
+    case spv::Op::OpConstantFalse:
+    case spv::Op::OpSpecConstantTrue:
+    case spv::Op::OpSpecConstantFalse:
       value.type = {Kind::boolean, 32, false};
       value.bits = op == spv::Op::OpConstantTrue || op == spv::Op::OpSpecConstantTrue ? 1 : 0;
       value.known = true;
       value.spec = op == spv::Op::OpSpecConstantTrue || op == spv::Op::OpSpecConstantFalse;
       break;
-    case spv::Op::OpConstantNull: case spv::Op::OpConstant: case spv::Op::OpSpecConstant:
+    case spv::Op::OpConstantNull:
+    case spv::Op::OpConstant:
+    case spv::Op::OpSpecConstant:
       if (type == types_.end()) return;
       value.type = type->second;
       value.spec = op == spv::Op::OpSpecConstant;
@@ -42,14 +46,17 @@ void Constants::declare(const spv_parsed_instruction_t& in) {
         value.bits = masked(value.bits, value.type.width);
       }
       break;
-    case spv::Op::OpConstantComposite: case spv::Op::OpSpecConstantComposite:
-      for (std::uint32_t i = 2; i < in.num_operands; ++i) value.parts.push_back(in.words[in.operands[i].offset]);
+    case spv::Op::OpConstantComposite:
+    case spv::Op::OpSpecConstantComposite:
+      for (std::uint32_t i = 2; i < in.num_operands; ++i)
+        value.parts.push_back(in.words[in.operands[i].offset]);
       break;
     case spv::Op::OpSpecConstantOp:
       if (type == types_.end()) return;
       value = operation(in, type->second);
       break;
-    default: return;
+    default:
+      return;
   }
   values_[in.result_id] = std::move(value);
 }
@@ -64,7 +71,8 @@ Constants::Value Constants::operation(const spv_parsed_instruction_t& in, const 
   if (count > v.size()) return out;
   for (std::uint32_t i = 0; i < count; ++i) {
     const auto found = values_.find(in.words[in.operands[3 + i].offset]);
-    if (found == values_.end() || !found->second.known || found->second.type.kind == Kind::floating) return out;
+    if (found == values_.end() || !found->second.known || found->second.type.kind == Kind::floating)
+      return out;
     v[i] = &found->second;
   }
   const std::uint32_t width = v[0]->type.width;
@@ -77,11 +85,21 @@ Constants::Value Constants::operation(const spv_parsed_instruction_t& in, const 
     out.bits = masked(bits, type.width);
   };
   switch (static_cast<spv::Op>(in.words[in.operands[2].offset])) {
-    case spv::Op::OpIAdd: set(two, a + b); break;
-    case spv::Op::OpISub: set(two, a - b); break;
-    case spv::Op::OpIMul: set(two, a * b); break;
-    case spv::Op::OpUDiv: set(two && b != 0, b != 0 ? a / b : 0); break;
-    case spv::Op::OpUMod: set(two && b != 0, b != 0 ? a % b : 0); break;
+    case spv::Op::OpIAdd:
+      set(two, a + b);
+      break;
+    case spv::Op::OpISub:
+      set(two, a - b);
+      break;
+    case spv::Op::OpIMul:
+      set(two, a * b);
+      break;
+    case spv::Op::OpUDiv:
+      set(two && b != 0, b != 0 ? a / b : 0);
+      break;
+    case spv::Op::OpUMod:
+      set(two && b != 0, b != 0 ? a % b : 0);
+      break;
     // INT64_MIN / -1 overflows: by unsigned negation instead.
     case spv::Op::OpSDiv:
       set(two && sb != 0, sb == 0 ? 0 : sb == -1 ? 0 - a : static_cast<std::uint64_t>(sa / sb));
@@ -96,31 +114,83 @@ Constants::Value Constants::operation(const spv_parsed_instruction_t& in, const 
       set(true, static_cast<std::uint64_t>(r));
       break;
     }
-    case spv::Op::OpSNegate: set(count == 1, 0 - a); break;
-    case spv::Op::OpNot: set(count == 1, ~a); break;
-    case spv::Op::OpShiftLeftLogical: set(two && b < 64, b < 64 ? a << b : 0); break;
-    case spv::Op::OpShiftRightLogical: set(two && b < 64, b < 64 ? a >> b : 0); break;
-    case spv::Op::OpShiftRightArithmetic: set(two && b < 64, static_cast<std::uint64_t>(sa >> (b < 64 ? b : 0))); break;
-    case spv::Op::OpBitwiseAnd: set(two, a & b); break;
-    case spv::Op::OpBitwiseOr: set(two, a | b); break;
-    case spv::Op::OpBitwiseXor: set(two, a ^ b); break;
-    case spv::Op::OpLogicalAnd: set(two, a & b); break;
-    case spv::Op::OpLogicalOr: set(two, a | b); break;
-    case spv::Op::OpLogicalNot: set(count == 1, a == 0); break;
-    case spv::Op::OpLogicalEqual: case spv::Op::OpIEqual: set(two, a == b); break;
-    case spv::Op::OpLogicalNotEqual: case spv::Op::OpINotEqual: set(two, a != b); break;
-    case spv::Op::OpULessThan: set(two, a < b); break;
-    case spv::Op::OpULessThanEqual: set(two, a <= b); break;
-    case spv::Op::OpUGreaterThan: set(two, a > b); break;
-    case spv::Op::OpUGreaterThanEqual: set(two, a >= b); break;
-    case spv::Op::OpSLessThan: set(two, sa < sb); break;
-    case spv::Op::OpSLessThanEqual: set(two, sa <= sb); break;
-    case spv::Op::OpSGreaterThan: set(two, sa > sb); break;
-    case spv::Op::OpSGreaterThanEqual: set(two, sa >= sb); break;
-    case spv::Op::OpSelect: set(count == 3, a != 0 ? b : v[2] != nullptr ? v[2]->bits : 0); break;
-    case spv::Op::OpUConvert: set(count == 1, a); break;
-    case spv::Op::OpSConvert: set(count == 1, static_cast<std::uint64_t>(sa)); break;
-    default: out.known = false; break;
+    case spv::Op::OpSNegate:
+      set(count == 1, 0 - a);
+      break;
+    case spv::Op::OpNot:
+      set(count == 1, ~a);
+      break;
+    case spv::Op::OpShiftLeftLogical:
+      set(two && b < 64, b < 64 ? a << b : 0);
+      break;
+    case spv::Op::OpShiftRightLogical:
+      set(two && b < 64, b < 64 ? a >> b : 0);
+      break;
+    case spv::Op::OpShiftRightArithmetic:
+      set(two && b < 64, static_cast<std::uint64_t>(sa >> (b < 64 ? b : 0)));
+      break;
+    case spv::Op::OpBitwiseAnd:
+      set(two, a & b);
+      break;
+    case spv::Op::OpBitwiseOr:
+      set(two, a | b);
+      break;
+    case spv::Op::OpBitwiseXor:
+      set(two, a ^ b);
+      break;
+    case spv::Op::OpLogicalAnd:
+      set(two, a & b);
+      break;
+    case spv::Op::OpLogicalOr:
+      set(two, a | b);
+      break;
+    case spv::Op::OpLogicalNot:
+      set(count == 1, a == 0);
+      break;
+    case spv::Op::OpLogicalEqual:
+    case spv::Op::OpIEqual:
+      set(two, a == b);
+      break;
+    case spv::Op::OpLogicalNotEqual:
+    case spv::Op::OpINotEqual:
+      set(two, a != b);
+      break;
+    case spv::Op::OpULessThan:
+      set(two, a < b);
+      break;
+    case spv::Op::OpULessThanEqual:
+      set(two, a <= b);
+      break;
+    case spv::Op::OpUGreaterThan:
+      set(two, a > b);
+      break;
+    case spv::Op::OpUGreaterThanEqual:
+      set(two, a >= b);
+      break;
+    case spv::Op::OpSLessThan:
+      set(two, sa < sb);
+      break;
+    case spv::Op::OpSLessThanEqual:
+      set(two, sa <= sb);
+      break;
+    case spv::Op::OpSGreaterThan:
+      set(two, sa > sb);
+      break;
+    case spv::Op::OpSGreaterThanEqual:
+      set(two, sa >= sb);
+      break;
+    case spv::Op::OpSelect:
+      set(count == 3, a != 0 ? b : v[2] != nullptr ? v[2]->bits : 0);
+      break;
+    case spv::Op::OpUConvert:
+      set(count == 1, a);
+      break;
+    case spv::Op::OpSConvert:
+      set(count == 1, static_cast<std::uint64_t>(sa));
+      break;
+    default:
+      out.known = false;
+      break;
   }
   return out;
 }
@@ -152,14 +222,21 @@ bool Constants::describe(std::uint32_t id, ReflectedSpec& spec) const {
   if (it == values_.end() || !it->second.known) return false;
   const Value& v = it->second;
   switch (v.type.kind) {
-    case Kind::boolean: spec.type = "bool"; break;
-    case Kind::integer: spec.type = fmt::format("{}int{}", v.type.is_signed ? "" : "u", v.type.width); break;
+    case Kind::boolean:
+      spec.type = "bool";
+      break;
+    case Kind::integer:
+      spec.type = fmt::format("{}int{}", v.type.is_signed ? "" : "u", v.type.width);
+      break;
     case Kind::floating:
-      spec.type = v.type.width == 32 ? "float" : v.type.width == 64 ? "double" : fmt::format("float{}", v.type.width);
+      spec.type = v.type.width == 32   ? "float"
+                  : v.type.width == 64 ? "double"
+                                       : fmt::format("float{}", v.type.width);
       break;
   }
   const std::uint32_t bytes = std::min<std::uint32_t>((v.type.width + 7) / 8, 8);
-  for (std::uint32_t i = 0; i < bytes; ++i) spec.default_value.push_back(static_cast<std::byte>(v.bits >> (8 * i)));
+  for (std::uint32_t i = 0; i < bytes; ++i)
+    spec.default_value.push_back(static_cast<std::byte>(v.bits >> (8 * i)));
   return true;
 }
 

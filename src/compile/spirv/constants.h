@@ -17,7 +17,9 @@ namespace klab::compile {
 class Constants {
  public:
   void bool_type(std::uint32_t id) { types_[id] = {Kind::boolean, 32, false}; }
-  void int_type(std::uint32_t id, std::uint32_t width, bool is_signed) { types_[id] = {Kind::integer, width, is_signed}; }
+  void int_type(std::uint32_t id, std::uint32_t width, bool is_signed) {
+    types_[id] = {Kind::integer, width, is_signed};
+  }
   void float_type(std::uint32_t id, std::uint32_t width) { types_[id] = {Kind::floating, width, false}; }
   /// Takes an instruction outside functions; what is no constant is passed over.
   void declare(const spv_parsed_instruction_t& in);

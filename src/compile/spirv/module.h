@@ -21,7 +21,8 @@ struct Target {
 };
 Result<Target> parse_target(std::string_view text);
 
-/// Errors: invalid_data when `bytes` is no SPIR-V (length, magic); a module of the other byte order is turned.
+/// Errors: invalid_data when `bytes` is no SPIR-V (length, magic); a module of the other byte order is
+/// turned.
 Result<Words> words_of(std::string_view bytes);
 
 /// Errors: compile_failed with the validator's words; also put into `messages`.

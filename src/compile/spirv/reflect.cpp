@@ -1,35 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-// One pass over what SPIRV-Tools decoded. Sizes and constants are worked out where they are declared, from what was
-// declared before: no recursion, so no input can exhaust the stack.
+// One pass over what SPIRV-Tools decoded. Sizes and constants are worked out where they are declared, from
+// what was declared before: no recursion, so no input can exhaust the stack.
 #include "compile/spirv/reflect.h"
 
-#include <cstring>
 #include <map>
 #include <set>
 #include <unordered_map>
 
 #include <fmt/format.h>
 #include <spirv-tools/libspirv.hpp>
-#include <spirv/unified1/NonSemanticShaderDebugInfo100.h>
 #include <spirv/unified1/spirv.hpp11>
 
 #include "compile/spirv/constants.h"
+#include "compile/spirv/debug_source.h"
+#include "compile/spirv/operands.h"
 
 namespace klab::compile {
 namespace {
 
 constexpr std::uint32_t kCooperativeMatrixMulAddKHR = 4459;  // newer than these headers
-constexpr std::size_t kMaxSourceText = 64u << 20;
 
 struct Type {
   spv::Op op = spv::Op::OpNop;
-  std::uint32_t element = 0;      // of vectors, matrices, arrays, pointers, sampled images
-  std::uint64_t size = 0, align = 1;  // with explicit offsets and strides where there are any
-  std::uint64_t count = 1;        // array length; 0: runtime
-  bool known = false;             // size is right
-  bool fixed = true;              // no runtime array inside
+  std::uint32_t element = 0;           // of vectors, matrices, arrays, pointers, sampled images
+  std::uint64_t size = 0, align = 1;   // with explicit offsets and strides where there are any
+  std::uint64_t count = 1;             // array length; 0: runtime
+  bool known = false;                  // size is right
+  bool fixed = true;                   // no runtime array inside
   std::uint32_t dim = 0, sampled = 0;  // images
-  std::uint32_t storage = 0;      // pointers
+  std::uint32_t storage = 0;           // pointers
 };
 
 struct Member {
@@ -69,32 +68,60 @@ class Walk {
     const auto op = static_cast<spv::Op>(in.opcode);
     if (in_function_) count(in, op);
     switch (op) {
-      case spv::Op::OpFunction: in_function_ = true; break;
-      case spv::Op::OpFunctionEnd: in_function_ = false; break;
-      case spv::Op::OpCapability: capability_words_.insert(capability_words_.end(), in.words, in.words + in.num_words); break;
-      case spv::Op::OpMemoryModel: out.uses_physical_addresses = word(in, 0) == 5348; break;
+      case spv::Op::OpFunction:
+        in_function_ = true;
+        break;
+      case spv::Op::OpFunctionEnd:
+        in_function_ = false;
+        break;
+      case spv::Op::OpCapability:
+        capability_words_.insert(capability_words_.end(), in.words, in.words + in.num_words);
+        break;
+      case spv::Op::OpMemoryModel:
+        out.uses_physical_addresses = word(in, 0) == 5348;
+        break;
       case spv::Op::OpEntryPoint:
         if (word(in, 0) == static_cast<std::uint32_t>(spv::ExecutionModel::GLCompute)) {
           if (out.entry_points.empty()) entry_ = word(in, 1);
           out.entry_points.push_back(text(in, 2));
         }
         break;
-      case spv::Op::OpExecutionMode: execution_mode(in); break;
-      case spv::Op::OpExecutionModeId: execution_mode(in); break;
-      case spv::Op::OpString: strings_[in.result_id] = text(in, 1); break;
-      case spv::Op::OpName: names_[word(in, 0)] = text(in, 1); break;
-      case spv::Op::OpLine: source_file(word(in, 0)); break;
-      case spv::Op::OpSource: source(in); break;
-      case spv::Op::OpSourceContinued:
-        if (source_open_) append_source(text(in, 0));
+      case spv::Op::OpExecutionMode:
+        execution_mode(in);
         break;
-      case spv::Op::OpExtInst: debug(in); break;
-      case spv::Op::OpDecorate: decorate(in); break;
-      case spv::Op::OpMemberDecorate: decorate_member(in); break;
+      case spv::Op::OpExecutionModeId:
+        execution_mode(in);
+        break;
+      case spv::Op::OpString:
+        debug_.string(in);
+        break;
+      case spv::Op::OpName:
+        names_[word(in, 0)] = text(in, 1);
+        break;
+      case spv::Op::OpLine:
+        debug_.line(in);
+        break;
+      case spv::Op::OpSource:
+        debug_.source(in);
+        break;
+      case spv::Op::OpSourceContinued:
+        debug_.source_continued(in);
+        break;
+      case spv::Op::OpExtInst:
+        debug_.extended(in, constants_);
+        break;
+      case spv::Op::OpDecorate:
+        decorate(in);
+        break;
+      case spv::Op::OpMemberDecorate:
+        decorate_member(in);
+        break;
       case spv::Op::OpVariable:
         if (!in_function_) variables_.push_back({in.result_id, in.type_id, word(in, 2)});
         break;
-      default: declare(in, op); break;
+      default:
+        declare(in, op);
+        break;
     }
     return SPV_SUCCESS;
   }
@@ -104,35 +131,32 @@ class Walk {
     finish_variables();
     finish_specs();
     capabilities();
-    if (!debug_unit_text_.empty()) out.source_text = debug_unit_text_;
-    if (out.source_text.empty() && !debug_source_.empty()) out.source_text = debug_source_.begin()->second;
+    debug_.finish(out);
   }
 
  private:
-  // Operand `n` (result type and result id count as operands) as its first word; 0 when there is none.
-  static std::uint32_t word(const spv_parsed_instruction_t& in, std::uint32_t n) {
-    return n < in.num_operands ? in.words[in.operands[n].offset] : 0;
-  }
-  static std::string text(const spv_parsed_instruction_t& in, std::uint32_t n) {
-    if (n >= in.num_operands || in.operands[n].type != SPV_OPERAND_TYPE_LITERAL_STRING) return {};
-    const char* chars = reinterpret_cast<const char*>(in.words + in.operands[n].offset);
-    return std::string(chars, ::strnlen(chars, std::size_t{4} * in.operands[n].num_words));
-  }
-
   void count(const spv_parsed_instruction_t& in, spv::Op op) {
     switch (op) {
-      case spv::Op::OpFunction: case spv::Op::OpFunctionParameter: case spv::Op::OpFunctionEnd: case spv::Op::OpLabel:
-      case spv::Op::OpLine: case spv::Op::OpNoLine: return;
+      case spv::Op::OpFunction:
+      case spv::Op::OpFunctionParameter:
+      case spv::Op::OpFunctionEnd:
+      case spv::Op::OpLabel:
+      case spv::Op::OpLine:
+      case spv::Op::OpNoLine:
+        return;
       case spv::Op::OpExtInst:
         if (is_debug_set(in.ext_inst_type) || is_non_semantic_set(in.ext_inst_type)) return;
         break;
-      default: break;
+      default:
+        break;
     }
     ++out.instructions;
     const std::uint32_t code = in.opcode;
-    if (op == spv::Op::OpCooperativeMatrixMulAddNV || code == kCooperativeMatrixMulAddKHR) ++out.matrix_instructions;
+    if (op == spv::Op::OpCooperativeMatrixMulAddNV || code == kCooperativeMatrixMulAddKHR)
+      ++out.matrix_instructions;
     if (op == spv::Op::OpControlBarrier || op == spv::Op::OpMemoryBarrier) ++out.barrier_instructions;
-    const bool float_atomic = op == spv::Op::OpAtomicFAddEXT || op == spv::Op::OpAtomicFMinEXT || op == spv::Op::OpAtomicFMaxEXT;
+    const bool float_atomic =
+        op == spv::Op::OpAtomicFAddEXT || op == spv::Op::OpAtomicFMinEXT || op == spv::Op::OpAtomicFMaxEXT;
     if (float_atomic) ++out.float_atomics;
     if (float_atomic || (op >= spv::Op::OpAtomicLoad && op <= spv::Op::OpAtomicXor) ||
         op == spv::Op::OpAtomicFlagTestAndSet || op == spv::Op::OpAtomicFlagClear)
@@ -143,7 +167,8 @@ class Walk {
     return t == SPV_EXT_INST_TYPE_DEBUGINFO || t == SPV_EXT_INST_TYPE_OPENCL_DEBUGINFO_100;
   }
   static bool is_non_semantic_set(spv_ext_inst_type_t t) {
-    return t == SPV_EXT_INST_TYPE_NONSEMANTIC_CLSPVREFLECTION || t == SPV_EXT_INST_TYPE_NONSEMANTIC_SHADER_DEBUGINFO_100 ||
+    return t == SPV_EXT_INST_TYPE_NONSEMANTIC_CLSPVREFLECTION ||
+           t == SPV_EXT_INST_TYPE_NONSEMANTIC_SHADER_DEBUGINFO_100 ||
            t == SPV_EXT_INST_TYPE_NONSEMANTIC_UNKNOWN;
   }
 
@@ -155,85 +180,63 @@ class Walk {
     for (std::uint32_t i = 0; i < 3; ++i) local_size_[i] = word(in, 2 + i);
   }
 
-  void source_file(std::uint32_t id) {
-    auto it = strings_.find(id);
-    if (it == strings_.end() || it->second.empty() || !seen_files_.insert(id).second) return;
-    if (std::find(out.source_files.begin(), out.source_files.end(), it->second) == out.source_files.end())
-      out.source_files.push_back(it->second);
-  }
-  void append_source(const std::string& more) {
-    if (out.source_text.size() + more.size() <= kMaxSourceText) out.source_text += more;
-  }
-  static const char* language(std::uint32_t code) {
-    static constexpr const char* kNames[] = {"",     "ESSL", "GLSL", "OpenCL C", "OpenCL C++", "HLSL", "C++ for OpenCL",
-                                             "SYCL", "HERO C", "NZSL", "WGSL", "Slang", "Zig"};
-    return code < std::size(kNames) ? kNames[code] : "";
-  }
-  void source(const spv_parsed_instruction_t& in) {
-    if (out.source_language.empty()) out.source_language = language(word(in, 0));
-    if (in.num_operands > 2) source_file(word(in, 2));
-    // With includes there is one OpSource per file; the first is the file that was compiled.
-    const std::string body = text(in, 3);
-    source_open_ = out.source_text.empty() && !body.empty();
-    if (source_open_) append_source(body);
-  }
-  void debug(const spv_parsed_instruction_t& in) {
-    const bool shader = in.ext_inst_type == SPV_EXT_INST_TYPE_NONSEMANTIC_SHADER_DEBUGINFO_100;
-    if (!shader && in.ext_inst_type != SPV_EXT_INST_TYPE_OPENCL_DEBUGINFO_100) return;
-    const auto string_at = [&](std::uint32_t n) -> std::string {
-      auto it = strings_.find(word(in, n));
-      return n < in.num_operands && it != strings_.end() ? it->second : std::string();
-    };
-    // Operands: result type, result id, set, instruction, then its own. The number 35 is the same in both sets.
-    switch (word(in, 3)) {
-      case NonSemanticShaderDebugInfo100DebugSource:
-        source_file(word(in, 4));
-        last_debug_source_ = in.result_id;
-        if (std::string body = string_at(5); !body.empty()) debug_source_[in.result_id] = std::move(body);
-        break;
-      case NonSemanticShaderDebugInfo100DebugSourceContinued:
-        if (auto it = debug_source_.find(last_debug_source_); shader && it != debug_source_.end())
-          if (std::string body = string_at(4); it->second.size() + body.size() <= kMaxSourceText) it->second += body;
-        break;
-      case NonSemanticShaderDebugInfo100DebugCompilationUnit:
-        if (auto it = debug_source_.find(word(in, 6)); it != debug_source_.end() && debug_unit_text_.empty())
-          debug_unit_text_ = it->second;
-        if (shader && out.source_language.empty())
-          if (auto code = constants_.unsigned_of(word(in, 7))) out.source_language = language(static_cast<std::uint32_t>(*code));
-        break;
-      default: break;
-    }
-  }
-
   void decorate(const spv_parsed_instruction_t& in) {
     const auto kind = static_cast<spv::Decoration>(word(in, 1));
     Marks& m = marks_[word(in, 0)];
     const std::uint32_t value = word(in, 2);
     switch (kind) {
-      case spv::Decoration::DescriptorSet: m.set = value, m.has_set = true; break;
-      case spv::Decoration::Binding: m.binding = value, m.has_binding = true; break;
-      case spv::Decoration::SpecId: m.spec_id = value, m.has_spec_id = true; break;
-      case spv::Decoration::ArrayStride: m.array_stride = value; break;
-      case spv::Decoration::Block: m.block = true; break;
-      case spv::Decoration::BufferBlock: m.buffer_block = true; break;
-      case spv::Decoration::NonWritable: m.non_writable = true; break;
-      case spv::Decoration::NonReadable: m.non_readable = true; break;
+      case spv::Decoration::DescriptorSet:
+        m.set = value, m.has_set = true;
+        break;
+      case spv::Decoration::Binding:
+        m.binding = value, m.has_binding = true;
+        break;
+      case spv::Decoration::SpecId:
+        m.spec_id = value, m.has_spec_id = true;
+        break;
+      case spv::Decoration::ArrayStride:
+        m.array_stride = value;
+        break;
+      case spv::Decoration::Block:
+        m.block = true;
+        break;
+      case spv::Decoration::BufferBlock:
+        m.buffer_block = true;
+        break;
+      case spv::Decoration::NonWritable:
+        m.non_writable = true;
+        break;
+      case spv::Decoration::NonReadable:
+        m.non_readable = true;
+        break;
       case spv::Decoration::BuiltIn:
         m.workgroup_size = value == static_cast<std::uint32_t>(spv::BuiltIn::WorkgroupSize);
         break;
-      default: break;
+      default:
+        break;
     }
   }
   void decorate_member(const spv_parsed_instruction_t& in) {
     Member& m = marks_[word(in, 0)].members[word(in, 1)];
     const std::uint32_t value = word(in, 3);
     switch (static_cast<spv::Decoration>(word(in, 2))) {
-      case spv::Decoration::Offset: m.offset = value, m.has_offset = true; break;
-      case spv::Decoration::MatrixStride: m.matrix_stride = value; break;
-      case spv::Decoration::RowMajor: m.row_major = true; break;
-      case spv::Decoration::NonWritable: m.non_writable = true; break;
-      case spv::Decoration::NonReadable: m.non_readable = true; break;
-      default: break;
+      case spv::Decoration::Offset:
+        m.offset = value, m.has_offset = true;
+        break;
+      case spv::Decoration::MatrixStride:
+        m.matrix_stride = value;
+        break;
+      case spv::Decoration::RowMajor:
+        m.row_major = true;
+        break;
+      case spv::Decoration::NonWritable:
+        m.non_writable = true;
+        break;
+      case spv::Decoration::NonReadable:
+        m.non_readable = true;
+        break;
+      default:
+        break;
     }
   }
   const Marks& marks(std::uint32_t id) const {
@@ -252,12 +255,17 @@ class Walk {
     Type t;
     t.op = op;
     switch (op) {
-      case spv::Op::OpTypeBool: t.size = t.align = 4, t.known = true, constants_.bool_type(in.result_id); break;
-      case spv::Op::OpTypeInt: case spv::Op::OpTypeFloat:
+      case spv::Op::OpTypeBool:
+        t.size = t.align = 4, t.known = true, constants_.bool_type(in.result_id);
+        break;
+      case spv::Op::OpTypeInt:
+      case spv::Op::OpTypeFloat:
         t.size = t.align = std::max<std::uint64_t>(word(in, 1) / 8, 1);
         t.known = word(in, 1) % 8 == 0 && word(in, 1) <= 64;
-        if (op == spv::Op::OpTypeInt) constants_.int_type(in.result_id, word(in, 1), word(in, 2) != 0);
-        else constants_.float_type(in.result_id, word(in, 1));
+        if (op == spv::Op::OpTypeInt)
+          constants_.int_type(in.result_id, word(in, 1), word(in, 2) != 0);
+        else
+          constants_.float_type(in.result_id, word(in, 1));
         break;
       case spv::Op::OpTypeVector: {
         const Type& e = type(word(in, 1));
@@ -271,11 +279,12 @@ class Walk {
         t.size = multiply(round_up(e.size, e.align), t.count);
         break;
       }
-      case spv::Op::OpTypeArray: case spv::Op::OpTypeRuntimeArray: {
+      case spv::Op::OpTypeArray:
+      case spv::Op::OpTypeRuntimeArray: {
         const Type& e = type(word(in, 1));
         t.element = word(in, 1), t.align = e.align, t.fixed = e.fixed, t.known = e.known;
-        const std::uint64_t stride =
-            marks(in.result_id).array_stride != 0 ? marks(in.result_id).array_stride : round_up(e.size, e.align);
+        const std::uint64_t stride = marks(in.result_id).array_stride != 0 ? marks(in.result_id).array_stride
+                                                                           : round_up(e.size, e.align);
         if (op == spv::Op::OpTypeRuntimeArray) {
           t.count = 0, t.size = 0, t.fixed = false;
         } else {
@@ -285,20 +294,31 @@ class Walk {
         }
         break;
       }
-      case spv::Op::OpTypeStruct: declare_struct(in, t); break;
+      case spv::Op::OpTypeStruct:
+        declare_struct(in, t);
+        break;
       case spv::Op::OpTypePointer:
         t.storage = word(in, 1), t.element = word(in, 2);
         t.size = t.align = 8, t.known = t.storage == 5349;  // PhysicalStorageBuffer: an address
         break;
       case spv::Op::OpTypeForwardPointer:
         // The struct that uses it comes before the pointer itself.
-        t.op = spv::Op::OpTypePointer, t.storage = word(in, 1), t.size = t.align = 8, t.known = t.storage == 5349;
+        t.op = spv::Op::OpTypePointer, t.storage = word(in, 1), t.size = t.align = 8,
+        t.known = t.storage == 5349;
         types_[word(in, 0)] = t;
         return;
-      case spv::Op::OpTypeImage: t.dim = word(in, 2), t.sampled = word(in, 6); break;
-      case spv::Op::OpTypeSampledImage: t.element = word(in, 1); break;
-      case spv::Op::OpTypeSampler: case spv::Op::OpTypeAccelerationStructureKHR: break;
-      default: constants_.declare(in); return;
+      case spv::Op::OpTypeImage:
+        t.dim = word(in, 2), t.sampled = word(in, 6);
+        break;
+      case spv::Op::OpTypeSampledImage:
+        t.element = word(in, 1);
+        break;
+      case spv::Op::OpTypeSampler:
+      case spv::Op::OpTypeAccelerationStructureKHR:
+        break;
+      default:
+        constants_.declare(in);
+        return;
     }
     types_[in.result_id] = t;
   }
@@ -368,17 +388,22 @@ class Walk {
         case spv::StorageClass::Workgroup:
           shared_known = shared_known && t.known && t.fixed;
           // Explicitly laid out blocks may alias each other; others follow one another.
-          if (marks(pointee).block) shared_blocks = std::max(shared_blocks, t.size);
-          else shared = add(round_up(shared, t.align), t.size);
+          if (marks(pointee).block)
+            shared_blocks = std::max(shared_blocks, t.size);
+          else
+            shared = add(round_up(shared, t.align), t.size);
           break;
         case spv::StorageClass::PushConstant:
           if (t.known && t.size <= UINT32_MAX)
             out.push_constant_bytes = std::max(out.push_constant_bytes, static_cast<std::uint32_t>(t.size));
           break;
-        case spv::StorageClass::Uniform: case spv::StorageClass::UniformConstant: case spv::StorageClass::StorageBuffer:
+        case spv::StorageClass::Uniform:
+        case spv::StorageClass::UniformConstant:
+        case spv::StorageClass::StorageBuffer:
           if (marks(v.id).has_binding || marks(v.id).has_set) bind(v, pointee);
           break;
-        default: break;
+        default:
+          break;
       }
     }
     out.shared_bytes = shared_known ? add(shared, shared_blocks) : 0;
@@ -427,17 +452,20 @@ class Walk {
     if (v.storage == static_cast<std::uint32_t>(spv::StorageClass::Uniform))
       return block.buffer_block ? "storage_buffer" : "uniform_buffer";
     switch (t.op) {
-      case spv::Op::OpTypeSampler: return "sampler";
+      case spv::Op::OpTypeSampler:
+        return "sampler";
       case spv::Op::OpTypeSampledImage:
         return type(t.element).dim == static_cast<std::uint32_t>(spv::Dim::Buffer) ? "uniform_texel_buffer"
-                                                                                    : "combined_image_sampler";
-      case spv::Op::OpTypeAccelerationStructureKHR: return "acceleration_structure";
+                                                                                   : "combined_image_sampler";
+      case spv::Op::OpTypeAccelerationStructureKHR:
+        return "acceleration_structure";
       case spv::Op::OpTypeImage:
         if (t.dim == static_cast<std::uint32_t>(spv::Dim::SubpassData)) return "input_attachment";
         if (t.dim == static_cast<std::uint32_t>(spv::Dim::Buffer))
           return t.sampled == 2 ? "storage_texel_buffer" : "uniform_texel_buffer";
         return t.sampled == 2 ? "storage_image" : "sampled_image";
-      default: return "unknown";
+      default:
+        return "unknown";
     }
   }
 
@@ -470,19 +498,17 @@ class Walk {
     }
   }
 
-  bool in_function_ = false, source_open_ = false, local_size_by_id_ = false;
-  std::uint32_t entry_ = 0, last_debug_source_ = 0;
+  bool in_function_ = false, local_size_by_id_ = false;
+  std::uint32_t entry_ = 0;
   std::array<std::uint32_t, 3> local_size_{};
   std::vector<std::uint32_t> capability_words_;
-  std::unordered_map<std::uint32_t, std::string> strings_, names_;
-  std::map<std::uint32_t, std::string> debug_source_;
-  std::string debug_unit_text_;
-  std::set<std::uint32_t> seen_files_;
+  std::unordered_map<std::uint32_t, std::string> names_;
   std::map<std::uint32_t, Marks> marks_;
   std::unordered_map<std::uint32_t, Type> types_;
   std::unordered_map<std::uint32_t, std::uint32_t> structs_;  // member counts
   std::vector<Variable> variables_;
   Constants constants_;
+  DebugSource debug_;
 };
 
 }  // namespace
@@ -495,14 +521,18 @@ Result<Reflection> reflect(std::span<const std::uint32_t> words) {
       context, &walk, words.data(), words.size(),
       [](void* user, spv_endianness_t, std::uint32_t, std::uint32_t version, std::uint32_t, std::uint32_t,
          std::uint32_t) { return static_cast<Walk*>(user)->header(version); },
-      [](void* user, const spv_parsed_instruction_t* in) { return static_cast<Walk*>(user)->instruction(*in); },
+      [](void* user, const spv_parsed_instruction_t* in) {
+        return static_cast<Walk*>(user)->instruction(*in);
+      },
       &diagnostic);
-  std::string why = diagnostic != nullptr && diagnostic->error != nullptr ? diagnostic->error : "does not decode";
+  std::string why =
+      diagnostic != nullptr && diagnostic->error != nullptr ? diagnostic->error : "does not decode";
   spvDiagnosticDestroy(diagnostic);
   spvContextDestroy(context);
   if (result != SPV_SUCCESS) {
     if (why.find("nvalid opcode") != std::string::npos)
-      return fail(ErrorCode::unsupported, fmt::format("SPIR-V: {}; {} does not know it", why, spvSoftwareVersionString()),
+      return fail(ErrorCode::unsupported,
+                  fmt::format("SPIR-V: {}; {} does not know it", why, spvSoftwareVersionString()),
                   "a newer SPIRV-Tools reads newer instructions");
     return fail(ErrorCode::invalid_data, "SPIR-V: " + why);
   }

@@ -10,8 +10,8 @@
 
 namespace klab::compile {
 
-/// Reads foreign words; a module that decodes but makes no sense yields zeros and empty members, never a guess.
-/// Errors: invalid_data (does not decode), unsupported (an instruction newer than this SPIRV-Tools).
+/// Reads foreign words; a module that decodes but makes no sense yields zeros and empty members, never a
+/// guess. Errors: invalid_data (does not decode), unsupported (an instruction newer than this SPIRV-Tools).
 /// Thread: any.
 Result<Reflection> reflect(std::span<const std::uint32_t> words);
 

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Klab's own device kernels: their code and what to bind and push. README.md has the interface of each in a table.
+// Not here: launching them (worker/), and any GPU API.
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace klab::kernels {
+
+/// SPIR-V 1.3 (Vulkan 1.1) of kernel `name`, entry point "main"; an empty span when there is none.
+/// Names: "hash", "hash_address", "compare", "flush", "poison". The bytes live as long as the program.
+std::span<const std::byte> spirv(std::string_view name);
+
+/// Largest chunk of the hash kernels and window of one compare, flush or poison launch. Mesa's CPU driver silently ends
+/// a shader's loops after 65,535 rounds, so more would be cut short there.
+inline constexpr std::uint32_t kMaxHashChunk = 32u << 20;
+inline constexpr std::uint64_t kMaxWindow = 1ull << 32;
+
+inline constexpr std::uint32_t kThreads = 256;  // workgroup size of all of them, in x
+
+/// 128 bits of one chunk, position-dependent. Not XXH3: comparable only with other values of these kernels.
+using Hash = std::array<std::uint32_t, 4>;
+
+/// "hash". Bindings: 0 the data (readonly), 1 HashChunk[], 2 Hash[] (one for each chunk). One workgroup a chunk.
+struct HashChunk {
+  std::uint32_t offset = 0;  // bytes into binding 0, a multiple of 4
+  std::uint32_t size = 0;    // bytes, up to kMaxHashChunk; the last word may be read whole, so bind a range rounded up to 4
+};
+/// "hash_address" (needs device addresses). Bindings: 0 HashAddressChunk[], 1 Hash[].
+struct HashAddressChunk {
+  std::uint64_t address = 0;  // a multiple of 4
+  std::uint32_t size = 0;     // bytes, up to kMaxHashChunk
+  std::uint32_t reserved = 0;
+};
+/// Push constants of both hash kernels. The grid may be x by y workgroups, x*y >= count, for counts over 65,535.
+struct HashPush {
+  std::uint32_t count = 0;   // chunks of this launch
+  std::uint32_t first = 0;   // first chunk of this launch: reads and writes elements first .. first+count-1
+};
+
+/// The same value on the host, for tests and for memory that the host sees anyway.
+Hash hash_on_host(std::span<const std::byte> bytes);
+
+/// "compare". Bindings: 0 a, 1 b (both readonly), 2 CompareResult[] (first fill it: see CompareResult).
+struct ComparePush {
+  std::uint32_t a_offset = 0, b_offset = 0;  // bytes, multiples of 4
+  std::uint32_t size = 0;                    // bytes, any
+  std::uint32_t result = 0;                  // element of binding 2
+};
+/// Start value: {0, 0xffffffff}.
+struct CompareResult {
+  std::uint32_t differing_bytes = 0;
+  std::uint32_t first_offset = 0xffffffff;  // bytes after a_offset
+};
+
+/// "flush". Binding 0: the buffer that is read and written whole. Any grid; each thread strides over it.
+struct FlushPush {
+  std::uint32_t words = 0;  // 32-bit words
+  std::uint32_t value = 0;  // a different one each time, so that no write can be left out
+};
+
+/// "poison". Bindings: 0 the data, 1 the mask: bit i of it (bit i%8 of byte i/8) set: byte i of the window is
+/// overwritten by the pattern's byte i%8. Any grid; each thread strides.
+struct PoisonPush {
+  std::uint32_t offset = 0;  // bytes into binding 0, a multiple of 4
+  std::uint32_t size = 0;    // bytes, any
+  std::uint32_t pattern[2] = {0, 0};
+};
+
+/// Workgroups in x for a striding kernel over `bytes`: enough for any GPU, at most 65,535.
+constexpr std::uint32_t striding_grid(std::uint64_t bytes) {
+  const std::uint64_t groups = (bytes / 4 + kThreads - 1) / kThreads;
+  return groups < 1 ? 1 : groups > 16384 ? 16384 : static_cast<std::uint32_t>(groups);
+}
+
+static_assert(sizeof(HashChunk) == 8 && sizeof(HashAddressChunk) == 16 && sizeof(HashPush) == 8);
+static_assert(sizeof(ComparePush) == 16 && sizeof(CompareResult) == 8 && sizeof(FlushPush) == 8);
+static_assert(sizeof(PoisonPush) == 16);
+
+}  // namespace klab::kernels

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// The disposable process: runs the baseline over poisons and mutations, and may die of it.
+
+#include <fmt/format.h>
+
+#include "worker/probe.h"
+#include "worker/variant.h"
+
+namespace klab::worker {
+namespace {
+
+constexpr double kLaunchSeconds = 20;
+// A larger region is uploaded by the device's fill in pieces of this.
+constexpr std::uint64_t kFillPiece = 64u << 20;
+
+Status launch_once(Loaded& loaded, const Variant& baseline, const Deadline& deadline) {
+  const gpu::Step step = gpu::Step::launch_of(baseline.launch.id(), false);
+  KLAB_TRY_VOID(loaded.gpu().run(std::span(&step, 1), deadline.timeout_ns(kLaunchSeconds)));
+  return {};
+}
+
+/// Poisons a unit: whole words by the device, ragged ends by upload.
+Status poison(Loaded& loaded, const PoisonUnit& unit, int which, const Deadline& deadline) {
+  const gpu::MemoryId memory = loaded.placed(unit.region).id;
+  const std::uint64_t end = unit.offset + unit.size;
+  const std::uint64_t from = std::min((unit.offset + 3) / 4 * 4, end), to = std::max(end / 4 * 4, from);
+  auto ragged = [&](std::uint64_t a, std::uint64_t b) -> Status {
+    validate::ByteBuffer bytes(b - a);
+    validate::fill_poison(bytes, which, a);
+    return bytes.empty() ? Status() : loaded.gpu()->upload(memory, a, bytes);
+  };
+  KLAB_TRY_VOID(ragged(unit.offset, from));
+  KLAB_TRY_VOID(ragged(to, end));
+  std::vector<gpu::Step> steps;
+  for (std::uint64_t at = from; at < to; at += kFillPiece)
+    steps.push_back(gpu::Step::fill_of(memory, at, std::min(kFillPiece, to - at), validate::kPoison[which]));
+  if (!steps.empty()) KLAB_TRY_VOID(loaded.gpu().run(steps, deadline.timeout_ns(kLaunchSeconds)));
+  return {};
+}
+
+ChunkList chunks_of(const Loaded& loaded, const PoisonUnit& unit) {
+  ChunkList list;
+  const ChunkId last = loaded.chunk_at(unit.region, unit.offset + unit.size - 1);
+  for (ChunkId id = loaded.chunk_at(unit.region, unit.offset); id <= last; ++id) list.push_back(id);
+  return list;
+}
+
+validate::Mask covered(const Loaded::Chunk& c, const PoisonUnit& unit) {
+  validate::Mask mask(c.size);
+  const std::uint64_t from = std::max(unit.offset, c.offset),
+                      to = std::min(unit.offset + unit.size, c.offset + c.size);
+  for (std::uint64_t i = from; i < to; ++i) mask.set(i - c.offset);
+  return mask;
+}
+
+Status write_record(ChunkId chunk, const ProbedChunk& p) {
+  const std::uint32_t head[2] = {chunk, static_cast<std::uint32_t>(p.covered.size())};
+  std::string record(reinterpret_cast<const char*>(head), sizeof head);
+  for (const validate::Mask* m : {&p.covered, &p.bytes.written, &p.bytes.write_only})
+    record.append(reinterpret_cast<const char*>(m->words().data()), m->words().size_bytes());
+  return write_all(kProbeFd, std::as_bytes(std::span(record)));
+}
+
+Status probe_unit(Loaded& loaded, const Variant& baseline, const PoisonUnit& unit, const Deadline& deadline) {
+  const ChunkList list = chunks_of(loaded, unit);
+  std::map<ChunkId, validate::ByteBuffer> after[2];
+  ChunkList touched;
+  KLAB_TRY(const HashSet hashes, loaded.prepare_hashes(list));
+  std::vector<gpu::Step> hash_steps;
+  hashes.append(hash_steps);
+  for (int which = 0; which < 2; ++which) {
+    KLAB_TRY_VOID(loaded.make_pristine(deadline));
+    KLAB_TRY_VOID(poison(loaded, unit, which, deadline));
+    KLAB_TRY_VOID(loaded.gpu().run(hash_steps, deadline.timeout_ns(kLaunchSeconds)));
+    KLAB_TRY(const auto before, loaded.read_hashes(hashes));
+    KLAB_TRY_VOID(launch_once(loaded, baseline, deadline));
+    KLAB_TRY_VOID(loaded.gpu().run(hash_steps, deadline.timeout_ns(kLaunchSeconds)));
+    KLAB_TRY(const auto now, loaded.read_hashes(hashes));
+    for (std::size_t k = 0; k < list.size(); ++k) {
+      // A captured change that poison suppresses (a conditional writer) must be seen as judged too.
+      if (before[k] == now[k] && !contains(loaded.captured_changes(), list[k])) continue;
+      KLAB_TRY(after[which][list[k]], loaded.download(list[k]));
+      touched = merge(touched, {list[k]});
+    }
+  }
+  for (const ChunkId id : touched) {
+    const auto& c = loaded.chunk(id);
+    const validate::Mask mask = covered(c, unit);
+    for (int which = 0; which < 2; ++which) {
+      if (after[which].count(id) != 0) continue;
+      // Not written over this poison: what it held then is known.
+      KLAB_TRY(auto bytes, loaded.pre(id));
+      validate::apply_poison(bytes, mask, which, c.offset);
+      after[which][id] = std::move(bytes);
+    }
+    KLAB_TRY_VOID(write_record(id, {mask, validate::classify(after[0][id], after[1][id], mask, c.offset)}));
+  }
+  return {};
+}
+
+Status try_mutation(Loaded& loaded, const Variant& baseline, const validate::Mutation& mutation,
+                    const Deadline& deadline) {
+  if (mutation.region >= loaded.dispatch().regions.size()) return fail(ErrorCode::usage, "no such region");
+  std::vector<kernels::Hash> results[2];
+  for (auto& result : results) {
+    KLAB_TRY_VOID(loaded.make_pristine(deadline));
+    for (const ChunkId id : loaded.chunks_of(mutation.region)) {
+      KLAB_TRY(auto bytes, loaded.pre(id));
+      validate::mutate(bytes, mutation, loaded.chunk(id).offset, loaded.relocator().pointer_words(bytes));
+      KLAB_TRY_VOID(loaded.upload(id, bytes));
+    }
+    KLAB_TRY_VOID(launch_once(loaded, baseline, deadline));
+    KLAB_TRY(result, loaded.hash_all(deadline));
+  }
+  if (results[0] != results[1]) return fail(ErrorCode::unsupported, "the baseline varies on it");
+  return {};
+}
+
+}  // namespace
+
+Status run_probe(const Json& pending, const replay::Request& request, Loaded& loaded,
+                 const Deadline& deadline) {
+  (void)request;
+  KLAB_TRY(const auto baseline, make_variant(loaded, {}));
+  std::string what;
+  std::size_t next = 0;
+  std::vector<validate::Mutation> mutations;
+  try {
+    read_required(pending, "probe", what);
+    read_required(pending, "from", next);
+    read_optional(pending, "mutations", mutations);
+  } catch (const std::exception& e) {
+    return fail(ErrorCode::invalid_data, e.what());
+  }
+  const auto units = poison_units(loaded.dispatch());
+  const std::size_t count = what == "poison" ? units.size() : mutations.size();
+  for (; next < count; ++next) {
+    const Status status = what == "poison" ? probe_unit(loaded, baseline, units[next], deadline)
+                                           : try_mutation(loaded, baseline, mutations[next], deadline);
+    Json answer{{"task", next}};
+    if (!status) answer["error"] = status.error().what;
+    if (loaded.gpu().lost()) answer["leaving"] = true;
+    KLAB_TRY_VOID(replay::send_message(replay::kWorkerFd, answer));
+    if (loaded.gpu().lost()) return {};
+  }
+  return {};
+}
+
+}  // namespace klab::worker

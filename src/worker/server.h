@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Answers requests: one device and one loaded capture stay warm between them.
+// Not here: framing and the process's life (worker_main.cpp).
+#pragma once
+#include <functional>
+#include <map>
+#include <memory>
+
+#include "worker/probe.h"
+#include "worker/reference.h"
+
+namespace klab::worker {
+
+class Server {
+ public:
+  struct Hooks {
+    std::function<void(const replay::Progress&)> progress;
+    /// Called when captured addresses are taken in this process. Starts it anew, or returns how often that
+    /// was tried.
+    std::function<int()> start_anew;
+  };
+  explicit Server(Hooks hooks) : hooks_(std::move(hooks)) {}
+
+  /// Always an answer; an error becomes a typed outcome.
+  replay::Answer handle(const replay::Request& request);
+  /// The disposable side (klab-worker --probe): loads and runs the tasks of `pending`.
+  Status probe(const Json& pending);
+  /// True when the device is lost: answer, then leave.
+  bool finished() const { return gpu_ != nullptr && gpu_->lost(); }
+
+ private:
+  struct Warm;
+  struct Run;
+  Status load(const replay::Request& request, const Deadline& deadline, replay::Answer& answer);
+  Status open_device(const bundle::Manifest& manifest, const replay::Request& request,
+                     replay::Answer& answer);
+  Status answer_devices(replay::Answer& answer);
+  Status answer_proof(const replay::Request& request, const Deadline& deadline, replay::Answer& answer);
+  Status answer_run(const replay::Request& request, const Deadline& deadline, replay::Answer& answer);
+  void say(const std::string& text, std::uint64_t done = 0, std::uint64_t total = 0);
+  const Probed& probed(const replay::Request& request, const Deadline& deadline);
+
+  Hooks hooks_;
+  std::unique_ptr<Gpu> gpu_;
+  std::string device_key_;
+  std::vector<std::string> device_notes_;
+  std::unique_ptr<Loaded> loaded_;
+  std::string loaded_key_;
+  std::string capture_key_;               // loaded_key_ without the placement
+  std::map<std::string, Probed> probes_;  // by capture and device
+};
+
+}  // namespace klab::worker

@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: Apache-2.0
+// The verbs replay and compare: validation, then timing under the conditions asked for, and an answer that
+// says what ran.
+#include <algorithm>
+#include <random>
+
+#include <fmt/format.h>
+
+#include "worker/judge_variant.h"
+#include "worker/server.h"
+#include "worker/timing.h"
+
+namespace klab::worker {
+namespace {
+
+using replay::CacheState;
+using replay::Mode;
+using replay::Outcome;
+
+constexpr std::uint64_t kUnknownCacheFlush = 64ull << 20;
+// A server CPU's shared cache takes longer to flush than most kernels run, and is shared with the rest of the
+// machine.
+constexpr std::uint64_t kMostCpuFlush = 16ull << 20;
+constexpr std::uint32_t kMostIterations = 10000, kMostRepeats = 1000;
+constexpr std::uint32_t kSustainedLetter = 5;  // launches back to back before a comparison changes sides
+constexpr std::uint64_t kMostPadding = 4ull << 20;
+
+Status check_conditions(const replay::Request& request) {
+  const auto& c = request.conditions;
+  const std::size_t wanted = request.verb == "compare" ? 2 : 1;
+  if (request.variants.size() != wanted)
+    return fail(ErrorCode::usage, fmt::format("verb {} takes {} variant(s), not {}", request.verb, wanted,
+                                              request.variants.size()));
+  if (c.iterations < 1 || c.iterations > kMostIterations)
+    return fail(ErrorCode::usage,
+                fmt::format("{} iterations: 1 to {} can be run", c.iterations, kMostIterations));
+  if (c.mode == Mode::repeats && (c.repeats < 1 || c.repeats > kMostRepeats))
+    return fail(ErrorCode::usage, fmt::format("{} repeats: 1 to {} can be run", c.repeats, kMostRepeats));
+  if (c.flush_mb > 64 << 10) return fail(ErrorCode::usage, "a flush of more than 64 GiB makes no sense");
+  if (c.mode == Mode::sustained && c.flush_mb != 0)
+    return fail(ErrorCode::mode_mismatch, "sustained launches go back to back, with no flush between them",
+                "leave out --flush-mb, or use the isolated mode");
+  return {};
+}
+
+/// The flush of one launch, and what of it was really set.
+std::uint64_t flush_bytes(const replay::Conditions& asked, const gpu::Abilities& abilities,
+                          replay::Answer& answer) {
+  constexpr int kMiB = 20;
+  if (asked.mode == Mode::sustained) {
+    if (asked.cache == CacheState::cold)
+      answer.notes.push_back("sustained launches run with warm caches: nothing is flushed between them");
+    answer.ran.cache = CacheState::warm;
+    return 0;
+  }
+  if (asked.flush_mb != 0) {
+    if (asked.cache == CacheState::warm) answer.ran.cache = CacheState::cold;
+    return asked.flush_mb << 20;
+  }
+  if (asked.cache == CacheState::warm) return 0;
+  if (abilities.last_level_cache != 0 && answer.device.type == "cpu" &&
+      2 * abilities.last_level_cache > kMostCpuFlush) {
+    answer.notes.push_back(fmt::format(
+        "this CPU's last-level cache has {} MiB; only {} MiB are written before each launch (--flush-mb {} "
+        "writes twice its size)",
+        abilities.last_level_cache >> kMiB, kMostCpuFlush >> kMiB, 2 * abilities.last_level_cache >> kMiB));
+    return kMostCpuFlush;
+  }
+  if (abilities.last_level_cache != 0) {
+    answer.notes.push_back(fmt::format("{} MiB, twice the last-level cache, are written before each launch",
+                                       2 * abilities.last_level_cache >> kMiB));
+    return 2 * abilities.last_level_cache;
+  }
+  answer.notes.push_back(
+      fmt::format("the size of the last-level cache is not known here: {} MiB are written before each launch",
+                  kUnknownCacheFlush >> 20));
+  return kUnknownCacheFlush;
+}
+
+/// Why the kernel may not be launched back to back; empty: it may.
+Result<std::string> reads_what_it_writes(Loaded& loaded, const Reference& r, const Variant& v,
+                                         const Deadline& deadline) {
+  for (std::size_t k = 0; k < r.written.size(); ++k) {
+    if (!r.dependent[k].any()) continue;
+    const auto& c = loaded.chunk(r.written[k]);
+    return fmt::format(
+        "the kernel reads what it writes: the result in {} at offset {} depends on what was there before",
+        loaded.region_name(c.region), c.offset + validate::runs(r.dependent[k]).front().offset);
+  }
+  const gpu::Step step = gpu::Step::launch_of(v.launch.id(), false);
+  std::vector<kernels::Hash> results[2];
+  for (auto& result : results) {
+    KLAB_TRY_VOID(loaded.gpu().run(std::span(&step, 1), deadline.timeout_ns(kLaunchTimeout)));
+    KLAB_TRY(result, loaded.hash_all(deadline));
+  }
+  KLAB_TRY_VOID(loaded.make_pristine(deadline));
+  for (ChunkId id = 0; id < loaded.chunk_count(); ++id) {
+    if (results[0][id] == results[1][id]) continue;
+    return fmt::format("the kernel reads what it writes: a second launch changes {} again",
+                       loaded.region_name(loaded.chunk(id).region));
+  }
+  return std::string();
+}
+
+}  // namespace
+
+/// One request's variants over one placement.
+struct Server::Run {
+  const replay::Request& request;
+  const Deadline& deadline;
+  replay::Answer& answer;
+  Loaded& loaded;
+  std::vector<std::optional<Variant>> variants;
+  std::vector<Judged> judged;
+  std::vector<ChunkList> writes;  // seen, of each variant
+  Reference reference;
+  std::uint64_t flush = 0;
+
+  void fail_variant(std::size_t i, const Error& error) {
+    auto& a = answer.variants[i];
+    a.outcome = outcome_of(error);
+    a.error = error;
+    a.validation.correctness = validate::Correctness::failed;
+    a.validation.reason = fmt::format("{}: {}", to_string(a.outcome), error.what);
+    variants[i].reset();
+  }
+  /// A failed launch is the variant's; what cannot be its fault is the request's.
+  Status take(std::size_t i, const Error& error) {
+    fail_variant(i, error);
+    if (!loaded.gpu().lost()) return {};
+    for (std::size_t other = 0; other < variants.size(); ++other)
+      if (variants[other])
+        fail_variant(
+            other, Error{ErrorCode::worker_lost,
+                         fmt::format("not measured: the device was lost by \"{}\"", answer.variants[i].label),
+                         "replay it alone"});
+    return fail(error);
+  }
+  bool any() const {
+    return std::any_of(variants.begin(), variants.end(), [](const auto& v) { return v.has_value(); });
+  }
+
+  void prepare_variants() {
+    for (std::size_t i = 0; i < request.variants.size(); ++i) {
+      auto v = make_variant(loaded, request.variants[i]);
+      if (!v) {
+        fail_variant(i, v.error());
+        continue;
+      }
+      answer.variants[i].resources = v->resources;
+      answer.variants[i].code_hash = v->code_hash;
+      variants[i] = std::move(*v);
+    }
+  }
+
+  Status judge_all(const Variant& baseline, const Probed& probed) {
+    KLAB_TRY(reference,
+             make_reference(loaded, baseline, probed, {.full = true, .seed = request.seed}, deadline));
+    KLAB_TRY_VOID(add_mutated_cases(reference, loaded, baseline, request, deadline));
+    answer.notes.insert(answer.notes.end(), probed.notes.begin(), probed.notes.end());
+    answer.notes.insert(answer.notes.end(), reference.notes.begin(), reference.notes.end());
+    for (std::size_t i = 0; i < variants.size(); ++i) {
+      if (!variants[i]) continue;
+      auto j = judge_variant(loaded, reference, *variants[i], deadline);
+      if (!j) {
+        KLAB_TRY_VOID(take(i, j.error()));
+        continue;
+      }
+      judged[i] = std::move(*j);
+      writes[i] = judged[i].written;
+      // On another device or driver other low bits are to be expected; on the same one the capture is not
+      // proved.
+      const auto& captured = loaded.bundle().manifest().device;
+      if (!reference.captured_difference.empty() && captured.uuid == answer.device.uuid &&
+          captured.driver_version == answer.device.driver_version && judged[i].evidence.not_judged.empty())
+        judged[i].evidence.not_judged = reference.captured_difference + ": what is right is not known";
+    }
+    return {};
+  }
+
+  Status observe_all(const Variant& baseline, const Probed& probed) {
+    KLAB_TRY(reference, make_reference(loaded, baseline, probed, {.full = false}, deadline));
+    for (std::size_t i = 0; i < variants.size(); ++i) {
+      if (!variants[i]) continue;
+      auto w = observe_writes(loaded, *variants[i], deadline);
+      if (!w) {
+        KLAB_TRY_VOID(take(i, w.error()));
+        continue;
+      }
+      writes[i] = *w;
+      answer.variants[i].validation.reason = "validation was not asked for";
+    }
+    return {};
+  }
+
+  /// Times what is left of the variants once; samples are added to the answer.
+  Status time_once(const replay::Conditions& c, const OnDone& progress) {
+    std::vector<std::size_t> who;
+    ChunkList restored = reference.written;
+    for (std::size_t i = 0; i < variants.size(); ++i) {
+      if (!variants[i]) continue;
+      who.push_back(i);
+      restored = merge(restored, writes[i]);
+    }
+    if (who.empty()) return {};
+    // Chunks that only a wrong variant writes have one image: the pre-state.
+    std::vector<Image> images(reference.images.size());
+    for (std::size_t image = 0; image < images.size(); ++image)
+      for (const ChunkId id : restored) {
+        const auto at = std::lower_bound(reference.written.begin(), reference.written.end(), id);
+        if (at != reference.written.end() && *at == id) {
+          images[image].push_back(
+              reference.images[image][static_cast<std::size_t>(at - reference.written.begin())]);
+        } else {
+          KLAB_TRY(auto bytes, loaded.pre(id));
+          images[image].push_back(std::move(bytes));
+        }
+      }
+    std::vector<const Image*> pointers;
+    for (const Image& i : images) pointers.push_back(&i);
+    KLAB_TRY(const auto restorer, Restorer::create(loaded, restored, pointers));
+    for (auto& image : images) image = {};
+
+    Expectation expectation;
+    if (request.validate) {
+      expectation.chunks = reference.hashable();
+      for (std::size_t k = 0; k < reference.written.size(); ++k)
+        if (contains(expectation.chunks, reference.written[k]))
+          expectation.hashes.push_back(reference.expected_hashes[k]);
+      expectation.every_launch = request.verb == "compare";
+    }
+    TimingSetup setup{.loaded = &loaded,
+                      .restorer = &restorer,
+                      .restored = restored,
+                      .first_image = reference.poisoned() ? 1u : 0u,
+                      .expectation = &expectation,
+                      .flush_bytes = flush,
+                      .seed = request.seed,
+                      .progress = progress};
+    std::vector<Timed> timed;
+    for (const std::size_t i : who) timed.push_back({.variant = &*variants[i]});
+    const bool sustained = c.mode == Mode::sustained;
+    const auto order = interleave(static_cast<std::uint32_t>(who.size()), c.iterations,
+                                  sustained ? kSustainedLetter : 1, request.seed);
+    auto facts = sustained ? time_sustained(setup, timed, order, deadline)
+                           : time_isolated(setup, timed, order, deadline);
+    for (std::size_t k = 0; k < who.size(); ++k) {
+      auto& a = answer.variants[who[k]];
+      a.samples_ns.insert(a.samples_ns.end(), timed[k].samples_ns.begin(), timed[k].samples_ns.end());
+      a.restored_bytes_per_iteration = sustained ? 0 : restorer.bytes();
+      a.written_bytes = loaded.bytes_of(writes[who[k]]);
+      judged[who[k]].evidence.launches_checked += timed[k].launches_checked;
+      if (judged[who[k]].evidence.wrong_launch.empty())
+        judged[who[k]].evidence.wrong_launch = timed[k].wrong_launch;
+      if (facts && !facts->outside.empty()) blame(who, k, facts->outside);
+    }
+    if (!facts) {
+      if (!loaded.gpu().lost()) return fail(facts.error());  // the budget, not a variant
+      // In a mixed batch the one that was lost cannot be told; the last variant is the candidate.
+      return take(who.back(), facts.error());
+    }
+    return {};
+  }
+
+  /// A write that nobody owns up to: the captured kernel was proved, so the other did it; else it stays open.
+  void blame(const std::vector<std::size_t>& who, std::size_t k, const std::string& what) {
+    auto& e = judged[who[k]].evidence;
+    const bool alone = who.size() == 1;
+    const bool other_is_baseline = !alone && variants[who[1 - k]]->is_baseline;
+    if (alone || (other_is_baseline && !variants[who[k]]->is_baseline))
+      e.outside = what;
+    else if (!variants[who[k]]->is_baseline)
+      e.not_judged = what + "; which of the two did it is not known";
+  }
+};
+
+Status Server::answer_run(const replay::Request& request, const Deadline& deadline, replay::Answer& answer) {
+  answer.variants.resize(request.variants.size());
+  for (std::size_t i = 0; i < request.variants.size(); ++i)
+    answer.variants[i].label = request.variants[i].label;
+  KLAB_TRY_VOID(check_conditions(request));
+  KLAB_TRY_VOID(load(request, deadline, answer));
+  const replay::Conditions& asked = request.conditions;
+  Run run{request, deadline, answer, *loaded_, {}, {}, {}, {}, 0};
+  const std::size_t n = request.variants.size();
+  run.variants.resize(n);
+  run.judged.resize(n);
+  run.writes.resize(n);
+  run.flush = flush_bytes(asked, gpu_->abilities(), answer);
+  if (!asked.memory.empty() && !loaded_->dispatch().regions.empty())
+    answer.notes.push_back(fmt::format("memory asked: {}, got: {}", asked.memory, loaded_->placed(0).pool));
+
+  run.prepare_variants();
+  if (!run.any()) {
+    answer.outcome = answer.variants[0].outcome;
+    answer.error = answer.variants[0].error;
+    return {};
+  }
+  // The captured kernel is the reference, whichever variants are asked for.
+  KLAB_TRY(auto baseline, make_variant(*loaded_, {}));
+  const bool sustained = asked.mode == Mode::sustained;
+  const Probed none;
+  const Probed& probe = request.validate || sustained ? probed(request, deadline) : none;
+  if (request.validate) {
+    say("validating");
+    KLAB_TRY_VOID(run.judge_all(baseline, probe));
+  } else {
+    KLAB_TRY_VOID(run.observe_all(baseline, probe));
+  }
+  if (sustained) {
+    KLAB_TRY(const auto why, reads_what_it_writes(*loaded_, run.reference, baseline, deadline));
+    if (!why.empty())
+      return fail(ErrorCode::mode_mismatch, "sustained is refused: " + why, "use the isolated mode");
+    for (std::size_t i = 0; i < n; ++i) {
+      if (!run.variants[i] || run.variants[i]->is_baseline) continue;
+      KLAB_TRY(const auto variant_why,
+               reads_what_it_writes(*loaded_, Reference{}, *run.variants[i], deadline));
+      if (!variant_why.empty())
+        run.fail_variant(i, Error{ErrorCode::mode_mismatch, "sustained is refused: " + variant_why,
+                                  "use the isolated mode"});
+    }
+  }
+
+  const std::uint32_t repeats = asked.mode == Mode::repeats ? asked.repeats : 1;
+  std::mt19937 random(request.seed);
+  std::uint32_t ran = 0;
+  for (std::uint32_t repeat = 0; repeat < repeats; ++repeat) {
+    if (repeat != 0) {
+      KLAB_TRY_VOID(deadline.check("repeating the replay"));
+      baseline = {};
+      for (auto& v : run.variants) v.reset();
+      KLAB_TRY_VOID(loaded_->place_again((1 + random() % (kMostPadding / 4096)) * 4096, deadline));
+      run.prepare_variants();
+      KLAB_TRY(baseline, make_variant(*loaded_, {}));
+      // Rewritten pointers are part of the outcome where regions move; what may be poisoned stays the same.
+      KLAB_TRY(auto reference,
+               make_reference(*loaded_, baseline, probe, {.full = request.validate}, deadline));
+      run.reference = std::move(reference);
+    }
+    std::vector<std::size_t> before(n);
+    for (std::size_t i = 0; i < n; ++i) before[i] = answer.variants[i].samples_ns.size();
+    const Status timed = run.time_once(asked, [&](std::uint64_t done, std::uint64_t total) {
+      say("timing", repeat * total + done, repeats * total);
+    });
+    if (!timed) {
+      answer.ran.repeats = asked.mode == Mode::repeats ? ran : asked.repeats;
+      return timed;
+    }
+    ++ran;
+    if (asked.mode == Mode::repeats)
+      for (std::size_t i = 0; i < n; ++i) {
+        const auto& samples = answer.variants[i].samples_ns;
+        if (samples.size() == before[i]) continue;
+        double sum = 0;
+        for (std::size_t k = before[i]; k < samples.size(); ++k) sum += samples[k];
+        answer.variants[i].replay_averages_ns.push_back(sum /
+                                                        static_cast<double>(samples.size() - before[i]));
+      }
+  }
+  if (asked.mode == Mode::repeats) {
+    answer.ran.repeats = ran;
+    answer.rewritten_words = loaded_->rewritten_words();
+    if (answer.address_mode == replay::AddressMode::exact)
+      answer.notes.push_back("repeats vary physical pages only: virtual addresses are the captured ones");
+  }
+  // What ran: launches really timed, of the variant with the fewest.
+  std::size_t fewest = SIZE_MAX;
+  for (std::size_t i = 0; i < n; ++i) {
+    auto& a = answer.variants[i];
+    if (!run.variants[i]) continue;
+    fewest = std::min(fewest, a.samples_ns.size() / std::max<std::uint32_t>(1, ran));
+    if (request.validate)
+      a.validation = to_validation(run.judged[i], run.reference);
+    else if (!run.judged[i].evidence.outside.empty())
+      a.validation.reason += "; " + run.judged[i].evidence.outside;
+  }
+  answer.ran.iterations = fewest == SIZE_MAX ? 0 : static_cast<std::uint32_t>(fewest);
+  // The default flush of `cold` stays 0 here, so that equal requests stay comparable; the notes give its
+  // size.
+  answer.ran.flush_mb = asked.flush_mb != 0 ? run.flush >> 20 : 0;
+  if (!run.any() || n == 1) {
+    answer.outcome = answer.variants[0].outcome;
+    answer.error = answer.variants[0].error;
+  }
+  return {};
+}
+
+}  // namespace klab::worker

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/timing.h"
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <set>
+
+#include <fmt/format.h>
+
+namespace klab::worker {
+namespace {
+
+constexpr double kBatchNs = 50e6;  // a submission of about this: short enough to notice a hang or a budget
+constexpr std::size_t kBatchSteps = 4096;
+constexpr double kWarmUpNs = 30e6;
+constexpr int kWarmUpLaunches = 3, kMostWarmUpLaunches = 100;
+constexpr double kBatchTimeout = 60;  // seconds; a batch is expected to take 0.05
+constexpr std::uint64_t kFlushWindow = 128ull << 20;
+
+/// Klab's flush kernel over a buffer that is larger than the caches.
+struct Flusher {
+  std::vector<Memory> buffers;
+  std::vector<Launch> launches;
+
+  static Result<Flusher> create(Gpu& gpu, std::uint64_t bytes) {
+    Flusher f;
+    for (std::uint64_t at = 0; at < bytes; at += kFlushWindow) {
+      const std::uint64_t size = std::min(kFlushWindow, bytes - at) / 4 * 4;
+      if (size == 0) break;
+      KLAB_TRY(auto memory, gpu.allocate(size));
+      const kernels::FlushPush push{static_cast<std::uint32_t>(size / 4),
+                                    0x1234567u + static_cast<std::uint32_t>(at)};
+      const BuiltinBinding binding{memory.id(), 0, size};
+      KLAB_TRY(auto launch, gpu.builtin("flush", std::span(&binding, 1), std::as_bytes(std::span(&push, 1)),
+                                        {kernels::striding_grid(size), 1, 1}));
+      f.buffers.push_back(std::move(memory));
+      f.launches.push_back(std::move(launch));
+    }
+    return f;
+  }
+  void append(std::vector<gpu::Step>& steps) const {
+    for (const Launch& l : launches) steps.push_back(gpu::Step::launch_of(l.id(), false));
+  }
+};
+
+/// What both ways of timing share: images in turn, hashes kept in a log that is read after the batch.
+class Runner {
+ public:
+  Runner(const TimingSetup& setup, std::vector<Timed>& timed, const Deadline& deadline)
+      : setup_(setup), timed_(timed), deadline_(deadline), random_(setup.seed) {}
+
+  Status prepare(std::size_t total) {
+    KLAB_TRY(flusher_, Flusher::create(setup_.loaded->gpu(), setup_.flush_bytes));
+    total_ = total;
+    if (setup_.expectation == nullptr || setup_.expectation->chunks.empty()) return {};
+    KLAB_TRY(hashes_, setup_.loaded->prepare_hashes(setup_.expectation->chunks));
+    KLAB_TRY(log_, setup_.loaded->gpu().allocate(hashes_.result_bytes() * kLogEntries));
+    return {};
+  }
+
+  void restore() {
+    const std::size_t images = setup_.restorer->images();
+    const std::size_t first = std::min(setup_.first_image, images - 1);
+    setup_.restorer->append(steps_, first + turn_++ % (images - first));
+  }
+  void flush() { flusher_.append(steps_); }
+
+  void launch(std::uint32_t which, bool checked) {
+    steps_.push_back(gpu::Step::launch_of(timed_[which].variant->launch.id(), true));
+    launches_.push_back(which);
+    if (checked && hashes_.chunks().size() != 0) {
+      hashes_.append(steps_);
+      steps_.push_back(gpu::Step::copy_of(log_.id(), checks_.size() * hashes_.result_bytes(),
+                                          hashes_.results(), 0, hashes_.result_bytes()));
+      checks_.push_back(
+          {which, timed_[which].samples_ns.size() + std::count(launches_.begin(), launches_.end(), which)});
+    }
+  }
+
+  bool full(double launch_wall_ns) const {
+    return steps_.size() >= kBatchSteps || checks_.size() >= kLogEntries ||
+           static_cast<double>(launches_.size()) * launch_wall_ns >= kBatchNs;
+  }
+
+  /// Submits, collects times, checks logged hashes. `keep`: false for warm-up.
+  Result<double> submit(bool keep) {
+    if (steps_.empty()) return 0.0;
+    KLAB_TRY_VOID(deadline_.check("timing"));
+    KLAB_TRY(const auto result, setup_.loaded->gpu().run(steps_, deadline_.timeout_ns(kBatchTimeout)));
+    KLAB_CHECK(result.launch_ns.size() == launches_.size());
+    if (keep)
+      for (std::size_t i = 0; i < launches_.size(); ++i)
+        timed_[launches_[i]].samples_ns.push_back(result.launch_ns[i]);
+    KLAB_TRY_VOID(check_log());
+    const double per_launch =
+        result.wall_ns / static_cast<double>(std::max<std::size_t>(1, launches_.size()));
+    done_ += keep ? launches_.size() : 0;
+    steps_.clear();
+    launches_.clear();
+    checks_.clear();
+    if (keep && setup_.progress) setup_.progress(done_, total_);
+    return per_launch;
+  }
+
+  /// Everything that is not restored must be as captured; what is not is put back and named.
+  Status check_rest(TimingFacts& facts) {
+    KLAB_TRY(const auto changed, setup_.loaded->changed(deadline_));
+    for (const ChunkId id : changed) {
+      if (contains(setup_.restored, id)) continue;
+      const auto& c = setup_.loaded->chunk(id);
+      if (facts.outside.empty())
+        facts.outside =
+            fmt::format("a timed launch wrote outside what was seen to be written: {}, in the chunk at {}",
+                        setup_.loaded->region_name(c.region), c.offset);
+      KLAB_TRY_VOID(setup_.loaded->reload({id}));
+    }
+    return {};
+  }
+
+  std::mt19937& random() { return random_; }
+
+ private:
+  static constexpr std::size_t kLogEntries = 256;
+  struct Check {
+    std::uint32_t which = 0;
+    std::size_t number = 0;  // of this variant's launches, from 1
+  };
+
+  Status check_log() {
+    if (checks_.empty()) return {};
+    std::vector<kernels::Hash> log(checks_.size() * hashes_.chunks().size());
+    KLAB_TRY_VOID(setup_.loaded->gpu()->download(log_.id(), 0, std::as_writable_bytes(std::span(log))));
+    for (std::size_t i = 0; i < checks_.size(); ++i) {
+      Timed& t = timed_[checks_[i].which];
+      ++t.launches_checked;
+      for (std::size_t k = 0; k < hashes_.chunks().size() && t.wrong_launch.empty(); ++k) {
+        if (log[i * hashes_.chunks().size() + k] == setup_.expectation->hashes[k]) continue;
+        const auto& c = setup_.loaded->chunk(hashes_.chunks()[k]);
+        t.wrong_launch =
+            fmt::format("timed launch {} gave a wrong result: {} differs in the chunk at offset {}",
+                        checks_[i].number, setup_.loaded->region_name(c.region), c.offset);
+      }
+    }
+    return {};
+  }
+
+  const TimingSetup& setup_;
+  std::vector<Timed>& timed_;
+  const Deadline& deadline_;
+  std::mt19937 random_;
+  Flusher flusher_;
+  HashSet hashes_;
+  Memory log_;
+  std::vector<gpu::Step> steps_;
+  std::vector<std::uint32_t> launches_;
+  std::vector<Check> checks_;
+  std::size_t turn_ = 0, done_ = 0, total_ = 0;
+};
+
+/// Which launches of each variant are checked, when not all are.
+std::vector<bool> pick_checks(const std::vector<std::uint32_t>& order, bool every, std::mt19937& random) {
+  std::vector<bool> picked(order.size(), every);
+  if (every) return picked;
+  std::map<std::uint32_t, std::vector<std::size_t>> of;
+  for (std::size_t i = 0; i < order.size(); ++i) of[order[i]].push_back(i);
+  for (auto& [which, at] : of) {
+    picked[at.front()] = picked[at.back()] = true;
+    for (int k = 0; k < 3; ++k) picked[at[random() % at.size()]] = true;
+  }
+  return picked;
+}
+
+/// Launches until clocks, caches and lazy compilers have settled a little. Returns a launch's wall time.
+Result<double> warm_up(Runner& runner, std::size_t variants) {
+  double spent = 0, last = 0;
+  for (int n = 0; n < kMostWarmUpLaunches && (n < kWarmUpLaunches || spent < kWarmUpNs); ++n) {
+    double worst = 0;
+    for (std::uint32_t which = 0; which < variants; ++which) {
+      runner.restore();
+      runner.flush();
+      runner.launch(which, false);
+      KLAB_TRY(const double wall, runner.submit(false));
+      worst = std::max(worst, wall);
+      spent += wall;
+    }
+    last = worst;
+  }
+  return last;
+}
+
+}  // namespace
+
+Result<TimingFacts> time_isolated(const TimingSetup& setup, std::vector<Timed>& timed,
+                                  const std::vector<std::uint32_t>& order, const Deadline& deadline) {
+  TimingFacts facts;
+  Runner runner(setup, timed, deadline);
+  KLAB_TRY_VOID(runner.prepare(order.size()));
+  KLAB_TRY(double wall, warm_up(runner, timed.size()));
+  const auto checked =
+      pick_checks(order, setup.expectation != nullptr && setup.expectation->every_launch, runner.random());
+  std::set<std::size_t> whole;  // after these launches everything is checked
+  for (int k = 0; k < 3; ++k) whole.insert(runner.random()() % order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    runner.restore();
+    runner.flush();
+    runner.launch(order[i], checked[i]);
+    const bool look = whole.count(i) != 0 || i + 1 == order.size();
+    if (!look && !runner.full(wall)) continue;
+    KLAB_TRY(const double now, runner.submit(true));
+    wall = std::max(wall / 2, now);
+    if (look) KLAB_TRY_VOID(runner.check_rest(facts));
+  }
+  return facts;
+}
+
+Result<TimingFacts> time_sustained(const TimingSetup& setup, std::vector<Timed>& timed,
+                                   const std::vector<std::uint32_t>& order, const Deadline& deadline) {
+  TimingFacts facts;
+  Runner runner(setup, timed, deadline);
+  KLAB_TRY_VOID(runner.prepare(order.size()));
+  KLAB_TRY(double wall, warm_up(runner, timed.size()));
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const bool starts = i == 0 || order[i] != order[i - 1];
+    const bool ends = i + 1 == order.size() || order[i + 1] != order[i];
+    if (starts) runner.restore();
+    runner.launch(order[i], ends);
+    if (!ends && !runner.full(wall)) continue;
+    KLAB_TRY(const double now, runner.submit(true));
+    wall = std::max(wall / 2, now);
+  }
+  KLAB_TRY_VOID(runner.check_rest(facts));
+  return facts;
+}
+
+std::vector<std::uint32_t> interleave(std::uint32_t variants, std::uint32_t iterations, std::uint32_t run,
+                                      std::uint32_t seed) {
+  if (variants == 1) return std::vector<std::uint32_t>(iterations, 0);
+  KLAB_CHECK(variants == 2 && run > 0);
+  std::vector<std::uint32_t> order;
+  std::mt19937 random(seed);
+  const std::uint32_t blocks = (iterations + 2 * run - 1) / (2 * run);
+  // Balanced: as many ABBA as BAAB (one more of either when odd), in random order.
+  std::vector<std::uint32_t> first;
+  for (std::uint32_t b = 0; b < blocks; ++b) first.push_back((b + seed) % 2);
+  std::shuffle(first.begin(), first.end(), random);
+  for (const std::uint32_t a : first)
+    for (const std::uint32_t letter : {a, 1 - a, 1 - a, a})
+      for (std::uint32_t k = 0; k < run; ++k) order.push_back(letter);
+  return order;
+}
+
+}  // namespace klab::worker

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Timed launches under stated conditions, restored before and checked after.
+// Not here: what the numbers mean (measure/).
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "worker/restore.h"
+#include "worker/variant.h"
+
+namespace klab::worker {
+
+using OnDone = std::function<void(std::uint64_t done, std::uint64_t total)>;
+
+/// One variant among those timed together.
+struct Timed {
+  const Variant* variant = nullptr;
+  std::vector<double> samples_ns;
+  std::uint32_t launches_checked = 0;
+  std::string wrong_launch;  // first checked launch that was wrong; empty: none
+};
+
+/// What a right launch leaves, as hashes of device chunks. Empty chunks: nothing is checked.
+struct Expectation {
+  ChunkList chunks;
+  std::vector<kernels::Hash> hashes;
+  bool every_launch = false;  // else first, last and three at random
+};
+
+struct TimingSetup {
+  Loaded* loaded = nullptr;
+  const Restorer* restorer = nullptr;
+  ChunkList restored;                        // chunks of the restorer: all others are checked to be untouched
+  std::size_t first_image = 0;               // images used in turn: first_image .. restorer->images()-1
+  const Expectation* expectation = nullptr;  // may be nullptr
+  std::uint64_t flush_bytes = 0;             // written before each launch; 0: caches stay as they are
+  std::uint32_t seed = 1;
+  OnDone progress;
+};
+
+struct TimingFacts {
+  std::string outside;  // a chunk that nobody should have written changed; empty: none
+};
+
+/// Isolated: each launch is restored, flushed and timed on its own. `order`: which of `timed` runs, launch by
+/// launch. Errors: those of running; timeout also when the budget is spent.
+Result<TimingFacts> time_isolated(const TimingSetup& setup, std::vector<Timed>& timed,
+                                  const std::vector<std::uint32_t>& order, const Deadline& deadline);
+
+/// Sustained: after one restoring, each run of equal entries of `order` goes back to back.
+Result<TimingFacts> time_sustained(const TimingSetup& setup, std::vector<Timed>& timed,
+                                   const std::vector<std::uint32_t>& order, const Deadline& deadline);
+
+/// 0,0,0,... for one variant; for two ABBA or BAAB blocks by chance, each variant `iterations` times (rounded
+/// up to even). `run`: launches per letter (sustained), 1 for isolated.
+std::vector<std::uint32_t> interleave(std::uint32_t variants, std::uint32_t iterations, std::uint32_t run,
+                                      std::uint32_t seed);
+
+}  // namespace klab::worker

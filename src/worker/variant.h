@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// A variant ready to launch over a loaded capture: code object, launch overrides, resources.
+// Not here: running and judging it.
+#pragma once
+#include <string>
+
+#include "replay/protocol.h"
+#include "worker/loaded.h"
+
+namespace klab::worker {
+
+struct Variant {
+  std::string label;
+  bool is_baseline = false;  // captured code and captured launch
+  std::string code_hash;
+  Json resources = Json::object();
+  Code code;
+  Launch launch;
+};
+
+/// Reads the code object, applies the overrides and prepares the launch. Bindings and pointers in push
+/// constants refer to where the regions lie now: void after Loaded::place_again. Errors: not_found (code
+/// file), missing_symbol, compile_failed, launch_failed, usage (an override that cannot be).
+Result<Variant> make_variant(Loaded& loaded, const replay::VariantCode& code);
+
+/// The typed outcome of a request or variant that ended with `error`.
+replay::Outcome outcome_of(const Error& error);
+
+}  // namespace klab::worker
