@@ -242,6 +242,22 @@ TEST(Capture, counts_the_same_executions_as_the_list) {
   for (std::size_t i = 0; i < a.size(); ++i) ASSERT_EQ(after[i], a[i] + b[a.size() - 1 - i]);
 }
 
+// A command that the layer does not know goes where it was recorded; only later splits are given up.
+TEST(Capture, lets_commands_newer_than_itself_through) {
+  Folder f, g;
+  auto first = request(f, probe({"interleave", "4"}), ".", {1});
+  first.target.environment["KLAB_SHIM_FORGET"] = "vkCmdPipelineBarrier";
+  const auto t = take(first);
+  ASSERT_TRUE(t.reader);
+  expect_step(*t.reader, t.reader->manifest().dispatches[0]);
+  auto second = request(g, probe({"interleave", "4"}), ".", {3});
+  second.target.environment["KLAB_SHIM_FORGET"] = "vkCmdPipelineBarrier";
+  const auto refused = capture(second);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::capture_refused);
+  EXPECT_NE(refused.error().what.find("newer than the layer"), std::string::npos) << refused.error().what;
+}
+
 TEST(Capture, goes_through_a_shell_and_its_children) {
   Folder f;
   auto r = request(f, program("saxpy", {"--size", "1000"}));

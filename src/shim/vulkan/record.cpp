@@ -19,6 +19,7 @@ std::string CommandBuffer::split_refusal() const {
   if (feedbacks > 0) return "it was recorded during transform feedback (VK_EXT_transform_feedback)";
   if (videos > 0) return "it was recorded inside a video coding scope";
   if (descriptor_buffers) return "its command buffer uses descriptor buffers (VK_EXT_descriptor_buffer)";
+  if (newer_commands) return "a command that is newer than the layer was recorded before it in its command buffer";
   if (live_state) return "graphics or ray-tracing state was set earlier in its command buffer";
   if (inherits_more) return "its secondary command buffer inherits render-pass or extension state";
   return {};
@@ -26,6 +27,7 @@ std::string CommandBuffer::split_refusal() const {
 
 void CommandBuffer::apply(Effect effect) {
   switch (effect) {
+    case Effect::unknown: newer_commands = true; break;
     case Effect::state: live_state = true; break;
     case Effect::descriptor_buffer: descriptor_buffers = true; break;
     case Effect::device_mask: device_mask = true; break;
@@ -113,7 +115,7 @@ void CommandBuffer::forget_recording() {
   split_pending = false;
   failure = VK_SUCCESS;
   passes = queries = conditionals = feedbacks = videos = 0;
-  live_state = descriptor_buffers = device_mask = inherits_more = false;
+  newer_commands = live_state = descriptor_buffers = device_mask = inherits_more = false;
   marks.clear();
   dispatches = 0;
   bound.clear();

@@ -148,6 +148,7 @@ struct Device {
   std::uint32_t id = 0;
   DeviceNext next;
   std::array<PFN_vkVoidFunction, static_cast<std::size_t>(Command::count_)> commands{};
+  std::vector<PFN_vkVoidFunction> unknown;  // commands newer than the headers (unknown.cpp)
   PFN_vkSetDeviceLoaderData set_loader_data = nullptr;
   std::uint32_t mode = KLAB_MODE_NONE;
   bool several_physical = false;
