@@ -258,6 +258,20 @@ TEST(Capture, lets_commands_newer_than_itself_through) {
   EXPECT_NE(refused.error().what.find("newer than the layer"), std::string::npos) << refused.error().what;
 }
 
+TEST(Capture, of_a_program_with_several_threads) {
+  for (std::uint64_t nth : {1, 50, 155}) {
+    Folder f;
+    const auto t = take(request(f, probe({"threads", "20"}), ".", {nth}));
+    ASSERT_TRUE(t.reader) << nth;
+    expect_step(*t.reader, t.reader->manifest().dispatches[0]);
+  }
+  const auto list = trace(probe({"threads", "20"}));
+  ASSERT_TRUE(list);
+  EXPECT_EQ(list->exit_code, 0);
+  EXPECT_EQ(list->rows.size(), 160u);
+  EXPECT_TRUE(std::all_of(list->rows.begin(), list->rows.end(), [](auto& r) { return r.gpu_ns > 0; }));
+}
+
 TEST(Capture, goes_through_a_shell_and_its_children) {
   Folder f;
   auto r = request(f, program("saxpy", {"--size", "1000"}));

@@ -145,6 +145,12 @@ void remove_device(Device& device) {
   auto& all = registry().devices;
   for (auto it = all.begin(); it != all.end(); ++it)
     if (it->get() == &device) {
+      {
+        std::lock_guard objects(device.lock);
+        device.memories.clear(), device.buffers.clear(), device.modules.clear(), device.pipelines.clear();
+        device.set_layouts.clear(), device.pipeline_layouts.clear(), device.sets.clear();
+        device.descriptor_pools.clear(), device.templates.clear(), device.pool_buffers.clear();
+      }
       registry().gone.push_back(std::move(*it));
       all.erase(it);
       break;

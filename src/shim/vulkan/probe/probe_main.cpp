@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -426,6 +427,51 @@ int main(int argc, char** argv) {
     p.submit(c);
     VK(vkQueueWaitIdle(p.queue));
     std::memcpy(expected.data(), p.mapped, kN * 4);
+  } else if (scenario == "threads") {  // four threads record and submit; each has a buffer, a set and a pool of its own
+    constexpr int kThreads = 4;
+    std::vector<std::thread> threads;
+    std::mutex queue_lock;
+    std::vector<std::uint32_t> results[kThreads];
+    VkDescriptorSet sets[kThreads];
+    for (int t = 0; t < kThreads; ++t) {
+      const VkDeviceSize at = 20480 + static_cast<VkDeviceSize>(t) * kBytes;
+      std::memcpy(p.mapped + at, expected.data(), kN * 4);
+      p.write(sets[t] = p.allocate_set(), p.buffer(at), addends);
+    }
+    for (int t = 0; t < kThreads; ++t)
+      threads.emplace_back([&, t] {
+        Program mine = p;
+        VkCommandPoolCreateInfo info{VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO};
+        VK(vkCreateCommandPool(mine.device, &info, nullptr, &mine.pool));
+        VkFenceCreateInfo fence_info{VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
+        VkFence fence;
+        VK(vkCreateFence(mine.device, &fence_info, nullptr, &fence));
+        std::vector<std::uint32_t> data = expected;
+        for (std::uint32_t i = 0; i < times; ++i) {
+          VkCommandBuffer c = mine.begin(VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT);
+          mine.push_n(c), mine.push_add(c, i), mine.bind(c, sets[t], 0);
+          mine.dispatch(c), mine.dispatch(c), step(data, add[0], i), step(data, add[0], i);
+          VK(vkEndCommandBuffer(c));
+          VkSubmitInfo s{VK_STRUCTURE_TYPE_SUBMIT_INFO};
+          s.commandBufferCount = 1;
+          s.pCommandBuffers = &c;
+          {
+            std::lock_guard hold(queue_lock);
+            VK(vkQueueSubmit(mine.queue, 1, &s, fence));
+          }
+          VK(vkWaitForFences(mine.device, 1, &fence, VK_TRUE, UINT64_MAX));
+          VK(vkResetFences(mine.device, 1, &fence));
+          if (i % 3 == 0) VK(vkResetCommandPool(mine.device, mine.pool, 0));
+          if (i % 3 == 1) vkFreeCommandBuffers(mine.device, mine.pool, 1, &c);
+        }
+        vkDestroyFence(mine.device, fence, nullptr);
+        vkDestroyCommandPool(mine.device, mine.pool, nullptr);
+        results[t] = data;
+      });
+    for (auto& t : threads) t.join();
+    for (int t = 0; t < kThreads; ++t)
+      if (std::memcmp(p.mapped + 20480 + static_cast<std::size_t>(t) * kBytes, results[t].data(), kN * 4) != 0)
+        return std::puts("probe: WRONG in a thread"), 1;
   } else if (scenario == "slow") {  // one dispatch each 20 ms, for as long as asked: for killing klab in the middle
     VkCommandBuffer c = p.begin();
     p.push_n(c), p.push_add(c, 5), p.bind(c, set, 0), p.dispatch(c);
