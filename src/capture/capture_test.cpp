@@ -68,7 +68,8 @@ TEST(Capture, takes_the_third_submission_of_one_command_buffer) {
   EXPECT_EQ(d.nth, 3u);
   EXPECT_EQ(d.sequence, 3u);
   const auto& b = d.bindings[0];
-  EXPECT_EQ(values<std::uint32_t>(*t.reader, d.regions[b.region].pre, b.offset, 1000), stepped({{0, 5}, {0, 5}}));
+  EXPECT_EQ(values<std::uint32_t>(*t.reader, d.regions[b.region].pre, b.offset, 1000),
+            stepped({{0, 5}, {0, 5}}));
   expect_step(*t.reader, d);
 }
 
@@ -82,8 +83,8 @@ TEST(Capture, takes_several_executions_into_one_bundle) {
   EXPECT_EQ(t.reader->manifest().dispatches[2].nth, 6u);
 }
 
-// Pipeline, sets, dynamic offsets and partly pushed constants are set once and used across splits; the program checks
-// its own results, whichever dispatch was split off.
+// Pipeline, sets, dynamic offsets and partly pushed constants are set once and used across splits; the
+// program checks its own results, whichever dispatch was split off.
 class EachExecution : public ::testing::TestWithParam<int> {};
 TEST_P(EachExecution, of_a_command_buffer_is_split_off_with_its_state) {
   Folder f;
@@ -189,7 +190,8 @@ TEST(Capture, tells_the_grid_of_an_indirect_dispatch_that_really_ran) {
   Folder f;
   auto list = trace(program("indirect"));
   ASSERT_TRUE(list);
-  const auto row = std::find_if(list->rows.begin(), list->rows.end(), [](auto& r) { return r.call == "vkCmdDispatchIndirect"; });
+  const auto row = std::find_if(list->rows.begin(), list->rows.end(),
+                                [](auto& r) { return r.call == "vkCmdDispatchIndirect"; });
   ASSERT_NE(row, list->rows.end());
   const auto& kernel = list->kernels[row->kernel];
   const auto t = take(request(f, program("indirect"), kernel.hash.substr(0, 8), {row->nth}));
@@ -214,8 +216,8 @@ TEST(Capture, expands_secondary_command_buffers) {
 }
 
 TEST(Capture, resolves_each_pattern_of_the_examples) {
-  for (const char* name : {"descriptor_array", "push_descriptors", "spec_constants", "small_types", "two_queues",
-                           "many_dispatches", "forked", "float_atomics", "inplace"}) {
+  for (const char* name : {"descriptor_array", "push_descriptors", "spec_constants", "small_types",
+                           "two_queues", "many_dispatches", "forked", "float_atomics", "inplace"}) {
     Folder f;
     const auto t = take(request(f, program(name)));
     ASSERT_TRUE(t.reader) << name;
@@ -226,8 +228,9 @@ TEST(Capture, resolves_each_pattern_of_the_examples) {
 TEST(Capture, counts_the_same_executions_as_the_list) {
   auto list = trace(program("many_dispatches"));
   ASSERT_TRUE(list);
-  const auto row = std::find_if(list->rows.begin(), list->rows.end(),
-                                [&](auto& r) { return list->kernels[r.kernel].name == "fold" && r.nth == 137; });
+  const auto row = std::find_if(list->rows.begin(), list->rows.end(), [&](auto& r) {
+    return list->kernels[r.kernel].name == "fold" && r.nth == 137;
+  });
   ASSERT_NE(row, list->rows.end());
   Folder f;
   const auto t = take(request(f, program("many_dispatches"), "^fold$", {137}));

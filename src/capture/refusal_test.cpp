@@ -149,15 +149,16 @@ TEST(Limit, ends_a_target_that_runs_for_too_long) {
   EXPECT_TRUE(f.empty());
 }
 
-// klab in a child of ours, killed at many points of a capture: the program must end well by itself, and what is left
-// on disk is a whole bundle or a staging folder that the next writer sweeps.
+// klab in a child of ours, killed at many points of a capture: the program must end well by itself, and what
+// is left on disk is a whole bundle or a staging folder that the next writer sweeps.
 TEST(Kill, of_klab_leaves_the_program_running_to_its_end) {
   for (int delay_ms : {5, 30, 60, 100, 150, 200, 300, 500}) {
     Folder f, logs;
-    auto r = request(f, probe({"slow", "40"}), ".", {1, 4, 7, 10, 13, 16, 19, 22});
+    auto r = request(f, probe({"slow", "15"}), ".", {1, 4, 7, 10, 13, 16, 19, 22});
     const std::string exit_file = (logs.path / "exit").string();
-    r.target.argv = {"sh", "-c", r.target.argv[0] + " slow 40; echo $? > " + exit_file + ".new && mv " + exit_file +
-                                     ".new " + exit_file};
+    r.target.argv = {"sh", "-c",
+                     r.target.argv[0] + " slow 15; echo $? > " + exit_file + ".new && mv " + exit_file +
+                         ".new " + exit_file};
     const pid_t pid = ::fork();
     ASSERT_GE(pid, 0);
     if (pid == 0) {
@@ -192,8 +193,9 @@ TEST(Kill, of_the_target_at_any_moment_leaves_a_whole_bundle_or_none) {
   for (int delay_ms : {20, 60, 100, 140, 180, 240, 320}) {
     Folder f;
     auto r = request(f, probe({"slow", "60"}), ".", {1, 2, 3, 4, 5, 6});
-    r.target.argv = {"sh", "-c", "exec " + r.target.argv[0] + " slow 60 & p=$!; sleep 0." +
-                                     (delay_ms < 100 ? "0" : "") + std::to_string(delay_ms) + "; kill -9 $p; wait $p"};
+    r.target.argv = {"sh", "-c",
+                     "exec " + r.target.argv[0] + " slow 60 & p=$!; sleep 0." + (delay_ms < 100 ? "0" : "") +
+                         std::to_string(delay_ms) + "; kill -9 $p; wait $p"};
     const auto done = capture(r);
     if (done) {
       EXPECT_TRUE(bundle::Reader::open(r.bundle)->verify());

@@ -25,7 +25,8 @@ struct Folder {
 
 inline Target program(const std::string& name, std::vector<std::string> arguments = {}) {
   Target t;
-  t.argv = {name == "probe" ? std::string(KLAB_BUILD_DIR "/klab_shim_probe") : KLAB_BUILD_DIR "/examples/vulkan/" + name};
+  t.argv = {name == "probe" ? std::string(KLAB_BUILD_DIR "/klab_shim_probe")
+                            : KLAB_BUILD_DIR "/examples/vulkan/" + name};
   t.argv.insert(t.argv.end(), arguments.begin(), arguments.end());
   t.quiet = true;
   t.limit = std::chrono::seconds(120);
@@ -43,7 +44,9 @@ inline CaptureRequest request(const Folder& folder, Target target, std::string k
   return r;
 }
 
-inline std::string text_of(const Error& e) { return std::string(to_string(e.code)) + ": " + e.what + " | " + e.hint; }
+inline std::string text_of(const Error& e) {
+  return std::string(to_string(e.code)) + ": " + e.what + " | " + e.hint;
+}
 
 /// All of a list as values.
 template <class T>
@@ -55,7 +58,8 @@ std::vector<T> values(const bundle::Reader& reader, std::uint32_t list, std::uin
   return out;
 }
 
-/// What the probe's step.comp computes from what it was bound to: the capture's own pre-state gives its post-state.
+/// What the probe's step.comp computes from what it was bound to: the capture's own pre-state gives its
+/// post-state.
 inline void expect_step(const bundle::Reader& reader, const bundle::Dispatch& d) {
   ASSERT_EQ(d.bindings.size(), 2u);
   const auto& data = d.bindings[0];
@@ -67,7 +71,8 @@ inline void expect_step(const bundle::Reader& reader, const bundle::Dispatch& d)
   auto expected = values<std::uint32_t>(reader, d.regions[data.region].pre, data.offset, data.range / 4);
   const auto addends = values<std::uint32_t>(reader, d.regions[add.region].pre, add.offset, 4);
   for (std::uint32_t i = 0; i < push[0]; ++i) expected[i] = expected[i] * 3u + addends[i % 4] + push[2] + i;
-  EXPECT_EQ(values<std::uint32_t>(reader, d.regions[data.region].post, data.offset, data.range / 4), expected);
+  EXPECT_EQ(values<std::uint32_t>(reader, d.regions[data.region].post, data.offset, data.range / 4),
+            expected);
 }
 
 /// The probe's data after `adds` steps from its start.

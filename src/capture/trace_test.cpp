@@ -131,7 +131,8 @@ TEST(Layer, passes_through_when_klab_cannot_be_reached) {
 TEST(Layer, causes_no_validation_message) {
   if (!fs::exists("/usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json"))
     GTEST_SKIP() << "vulkan-validationlayers is not installed";
-  for (const char* order : {"VK_LAYER_KHRONOS_validation", "VK_LAYER_KLAB_capture:VK_LAYER_KHRONOS_validation"})
+  for (const char* order :
+       {"VK_LAYER_KHRONOS_validation", "VK_LAYER_KLAB_capture:VK_LAYER_KHRONOS_validation"})
     for (const char* name : {"indirect", "secondary", "push_descriptors", "descriptor_array"})
       for (const bool tracing : {true, false}) {
         Folder f;
@@ -148,7 +149,8 @@ TEST(Layer, causes_no_validation_message) {
           ASSERT_TRUE(done || done.error().code == ErrorCode::no_such_kernel) << text_of(done.error());
         }
         EXPECT_EQ(read_file(log).value_or("").find("Validation"), std::string::npos)
-            << name << " " << order << "\n" << read_file(log).value_or("");
+            << name << " " << order << "\n"
+            << read_file(log).value_or("");
       }
 }
 

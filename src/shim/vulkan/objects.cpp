@@ -12,7 +12,8 @@ VKAPI_ATTR VkResult VKAPI_CALL AllocateMemory(VkDevice device, const VkMemoryAll
   Device& d = *find_device(device);
   auto* flags = const_cast<VkMemoryAllocateFlagsInfo*>(
       in_chain<VkMemoryAllocateFlagsInfo>(info->pNext, VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO));
-  const bool ask_address = d.address_capture && flags != nullptr && (flags->flags & VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT) != 0;
+  const bool ask_address =
+      d.address_capture && flags != nullptr && (flags->flags & VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT) != 0;
   const VkMemoryAllocateFlags before = ask_address ? flags->flags : 0;
   if (ask_address) flags->flags |= VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_CAPTURE_REPLAY_BIT;
   const VkResult result = d.next.AllocateMemory(device, info, allocator, out);
@@ -32,7 +33,8 @@ VKAPI_ATTR VkResult VKAPI_CALL AllocateMemory(VkDevice device, const VkMemoryAll
   return result;
 }
 
-VKAPI_ATTR void VKAPI_CALL FreeMemory(VkDevice device, VkDeviceMemory memory, const VkAllocationCallbacks* allocator) {
+VKAPI_ATTR void VKAPI_CALL FreeMemory(VkDevice device, VkDeviceMemory memory,
+                                      const VkAllocationCallbacks* allocator) {
   Device& d = *find_device(device);
   std::lock_guard snapshot(d.memory_lock);
   {
@@ -76,7 +78,8 @@ VKAPI_ATTR VkResult VKAPI_CALL CreateBuffer(VkDevice device, const VkBufferCreat
   Device& d = *find_device(device);
   VkBufferCreateInfo mine = *info;
   const bool copied = d.mode == KLAB_MODE_CAPTURE || (info->usage & VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT) != 0;
-  if (copied && (info->flags & VK_BUFFER_CREATE_PROTECTED_BIT) == 0) mine.usage |= VK_BUFFER_USAGE_TRANSFER_SRC_BIT;
+  if (copied && (info->flags & VK_BUFFER_CREATE_PROTECTED_BIT) == 0)
+    mine.usage |= VK_BUFFER_USAGE_TRANSFER_SRC_BIT;
   if (d.address_capture && (info->usage & VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT) != 0)
     mine.flags |= VK_BUFFER_CREATE_DEVICE_ADDRESS_CAPTURE_REPLAY_BIT;
   VkResult result = d.next.CreateBuffer(device, &mine, allocator, out);
@@ -94,7 +97,8 @@ VKAPI_ATTR VkResult VKAPI_CALL CreateBuffer(VkDevice device, const VkBufferCreat
   return result;
 }
 
-VKAPI_ATTR void VKAPI_CALL DestroyBuffer(VkDevice device, VkBuffer buffer, const VkAllocationCallbacks* allocator) {
+VKAPI_ATTR void VKAPI_CALL DestroyBuffer(VkDevice device, VkBuffer buffer,
+                                         const VkAllocationCallbacks* allocator) {
   Device& d = *find_device(device);
   std::lock_guard snapshot(d.memory_lock);
   {
@@ -130,7 +134,8 @@ VkResult bind_several(VkDevice device, std::uint32_t count, const VkBindBufferMe
   const VkResult result = (d.next.*Next)(device, count, infos);
   if (result >= 0)
     quietly([&] {
-      for (std::uint32_t i = 0; i < count; ++i) note_bind(d, infos[i].buffer, infos[i].memory, infos[i].memoryOffset);
+      for (std::uint32_t i = 0; i < count; ++i)
+        note_bind(d, infos[i].buffer, infos[i].memory, infos[i].memoryOffset);
     });
   return result;
 }
@@ -156,7 +161,8 @@ VkDeviceAddress address_of(VkDevice device, const VkBufferDeviceAddressInfo* inf
   });
   return address;
 }
-VKAPI_ATTR VkDeviceAddress VKAPI_CALL GetBufferDeviceAddress(VkDevice device, const VkBufferDeviceAddressInfo* info) {
+VKAPI_ATTR VkDeviceAddress VKAPI_CALL GetBufferDeviceAddress(VkDevice device,
+                                                             const VkBufferDeviceAddressInfo* info) {
   return address_of<&DeviceNext::GetBufferDeviceAddress>(device, info);
 }
 VKAPI_ATTR VkDeviceAddress VKAPI_CALL GetBufferDeviceAddressKHR(VkDevice device,

@@ -13,9 +13,22 @@ namespace klab::shim {
 struct Recording;  // trace.h
 
 enum class Effect {
-  none, unknown, state, label, descriptor_buffer, device_mask,
-  open_pass, close_pass, open_query, close_query, open_conditional, close_conditional, open_feedback, close_feedback,
-  open_video, close_video
+  none,
+  unknown,
+  state,
+  label,
+  descriptor_buffer,
+  device_mask,
+  open_pass,
+  close_pass,
+  open_query,
+  close_query,
+  open_conditional,
+  close_conditional,
+  open_feedback,
+  close_feedback,
+  open_video,
+  close_video
 };
 
 /// Everything that a dispatch was recorded with. Descriptor sets are read when it is submitted.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Commands that are newer than the headers this layer is built with. Their arguments are not known, but their first is
-// a command buffer: a small piece of machine code puts the segment that is being recorded in its place and jumps on.
-// What such a command sets is not known either, so its command buffer is not split after it.
+// Commands that are newer than the headers this layer is built with. Their arguments are not known, but their
+// first is a command buffer: a small piece of machine code puts the segment that is being recorded in its
+// place and jumps on. What such a command sets is not known either, so its command buffer is not split after
+// it.
 #include <cstring>
 
 #include "shim/vulkan/record.h"
@@ -26,9 +27,8 @@ Names& names() {
 #if defined(__x86_64__)
 
 // Called by the stubs with the caller's first argument; answers what to put in its place, and where to go on.
-extern "C" __attribute__((visibility("hidden"), used)) VkCommandBuffer klab_shim_unknown(VkCommandBuffer handle,
-                                                                                         std::uint64_t index,
-                                                                                         void** next) {
+extern "C" __attribute__((visibility("hidden"), used)) VkCommandBuffer klab_shim_unknown(
+    VkCommandBuffer handle, std::uint64_t index, void** next) {
   CommandBuffer* c = find_commands(handle);
   Device& d = c != nullptr ? *c->device : *find_device(handle);
   *next = reinterpret_cast<void*>(d.unknown[index]);

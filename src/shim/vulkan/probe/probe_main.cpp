@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Vulkan program for the layer's tests: each scenario is a way of dispatching that must survive being traced, split
-// and captured. It checks its own results, whatever was done to its command buffers. `probe SCENARIO [n]`.
+// A Vulkan program for the layer's tests: each scenario is a way of dispatching that must survive being
+// traced, split and captured. It checks its own results, whatever was done to its command buffers. `probe
+// SCENARIO [n]`.
 #include <unistd.h>
 #include <vulkan/vulkan.h>
 
@@ -28,9 +29,9 @@ void check(VkResult result, const char* what) {
 }
 #define VK(call) check((call), #call)
 
-constexpr std::uint32_t kN = 1000;      // values of a buffer
-constexpr VkDeviceSize kBytes = 4096;   // of a buffer
-constexpr VkDeviceSize kMemory = 65536; // all buffers are placed in one allocation
+constexpr std::uint32_t kN = 1000;       // values of a buffer
+constexpr VkDeviceSize kBytes = 4096;    // of a buffer
+constexpr VkDeviceSize kMemory = 65536;  // all buffers are placed in one allocation
 
 struct Push {
   std::uint32_t n, unused, add;
@@ -117,8 +118,13 @@ struct Program {
     VkShaderModule module;
     VK(vkCreateShaderModule(device, &info, nullptr, &module));
     VkComputePipelineCreateInfo create{VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO};
-    create.stage = {VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO, nullptr, 0, VK_SHADER_STAGE_COMPUTE_BIT,
-                    module, "main", nullptr};
+    create.stage = {VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+                    nullptr,
+                    0,
+                    VK_SHADER_STAGE_COMPUTE_BIT,
+                    module,
+                    "main",
+                    nullptr};
     create.layout = layout;
     VkPipeline made;
     VK(vkCreateComputePipelines(device, VK_NULL_HANDLE, 1, &create, nullptr, &made));
@@ -176,7 +182,8 @@ struct Program {
     vkCmdBindPipeline(c, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
     vkCmdBindDescriptorSets(c, VK_PIPELINE_BIND_POINT_COMPUTE, layout, 0, 1, &set, 1, &dynamic);
   }
-  // Only the last member: what came before must still be there, also in another command buffer of the layer's.
+  // Only the last member: what came before must still be there, also in another command buffer of the
+  // layer's.
   void push_add(VkCommandBuffer c, std::uint32_t add) {
     vkCmdPushConstants(c, layout, VK_SHADER_STAGE_COMPUTE_BIT, offsetof(Push, add), 4, &add);
   }
@@ -186,11 +193,12 @@ struct Program {
   }
   void dispatch(VkCommandBuffer c) {
     vkCmdDispatch(c, (kN + 63) / 64, 1, 1);
-    const VkMemoryBarrier all{VK_STRUCTURE_TYPE_MEMORY_BARRIER, nullptr, VK_ACCESS_SHADER_WRITE_BIT,
-                              VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_HOST_READ_BIT};
+    const VkMemoryBarrier all{
+        VK_STRUCTURE_TYPE_MEMORY_BARRIER, nullptr, VK_ACCESS_SHADER_WRITE_BIT,
+        VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_HOST_READ_BIT};
     vkCmdPipelineBarrier(c, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
-                         VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &all, 0, nullptr, 0,
-                         nullptr);
+                         VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &all, 0,
+                         nullptr, 0, nullptr);
   }
   void submit(VkCommandBuffer c) {
     VkSubmitInfo info{VK_STRUCTURE_TYPE_SUBMIT_INFO};
@@ -199,8 +207,8 @@ struct Program {
     VK(vkQueueSubmit(queue, 1, &info, VK_NULL_HANDLE));
   }
   VkSemaphore timeline(std::uint64_t value) {
-    VkSemaphoreTypeCreateInfo type{VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO, nullptr, VK_SEMAPHORE_TYPE_TIMELINE,
-                                   value};
+    VkSemaphoreTypeCreateInfo type{VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO, nullptr,
+                                   VK_SEMAPHORE_TYPE_TIMELINE, value};
     VkSemaphoreCreateInfo info{VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, &type};
     VkSemaphore s;
     VK(vkCreateSemaphore(device, &info, nullptr, &s));
@@ -278,10 +286,12 @@ int main(int argc, char** argv) {
     }
     std::thread later([&] { usleep(50'000), p.signal(a, 1); });
     if (scenario == "timeline") {
-      // Batch 0 waits for the host, batch 1 for batch 0; the second dispatch of batch 1 is in the middle of things.
+      // Batch 0 waits for the host, batch 1 for batch 0; the second dispatch of batch 1 is in the middle of
+      // things.
       std::uint64_t w0 = 1, s0 = 11, w1 = 11, s1 = 12;
-      VkTimelineSemaphoreSubmitInfo t[2] = {{VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO, nullptr, 1, &w0, 1, &s0},
-                                            {VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO, nullptr, 1, &w1, 1, &s1}};
+      VkTimelineSemaphoreSubmitInfo t[2] = {
+          {VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO, nullptr, 1, &w0, 1, &s0},
+          {VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO, nullptr, 1, &w1, 1, &s1}};
       const VkPipelineStageFlags stage = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT;
       VkSubmitInfo s[2]{};
       for (int i = 0; i < 2; ++i) {
@@ -303,7 +313,8 @@ int main(int argc, char** argv) {
       for (std::uint32_t i = 0; i < 3; ++i)
         c[i].sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_SUBMIT_INFO, c[i].commandBuffer = all[i];
       for (std::uint32_t i = 0; i < 2; ++i) {
-        w[i] = {VK_STRUCTURE_TYPE_SEMAPHORE_SUBMIT_INFO, nullptr, i == 0 ? a : b, i == 0 ? 1u : 11u, stage, 0};
+        w[i] = {
+            VK_STRUCTURE_TYPE_SEMAPHORE_SUBMIT_INFO, nullptr, i == 0 ? a : b, i == 0 ? 1u : 11u, stage, 0};
         g[i] = {VK_STRUCTURE_TYPE_SEMAPHORE_SUBMIT_INFO, nullptr, b, 11 + i, stage, 0};
         s[i].sType = VK_STRUCTURE_TYPE_SUBMIT_INFO_2;
         s[i].waitSemaphoreInfoCount = s[i].signalSemaphoreInfoCount = 1;
@@ -418,8 +429,8 @@ int main(int argc, char** argv) {
     to_general.srcQueueFamilyIndex = to_general.dstQueueFamilyIndex = VK_QUEUE_FAMILY_IGNORED;
     to_general.image = made;
     to_general.subresourceRange = view_info.subresourceRange;
-    vkCmdPipelineBarrier(c, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 0, nullptr, 0,
-                         nullptr, 1, &to_general);
+    vkCmdPipelineBarrier(c, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 0,
+                         nullptr, 0, nullptr, 1, &to_general);
     p.push_n(c), p.push_add(c, 0), p.bind(c, set, 0);
     vkCmdBindPipeline(c, VK_PIPELINE_BIND_POINT_COMPUTE, image);
     p.dispatch(c);
@@ -427,7 +438,8 @@ int main(int argc, char** argv) {
     p.submit(c);
     VK(vkQueueWaitIdle(p.queue));
     std::memcpy(expected.data(), p.mapped, kN * 4);
-  } else if (scenario == "threads") {  // four threads record and submit; each has a buffer, a set and a pool of its own
+  } else if (scenario ==
+             "threads") {  // four threads record and submit; each has a buffer, a set and a pool of its own
     constexpr int kThreads = 4;
     std::vector<std::thread> threads;
     std::mutex queue_lock;
@@ -470,9 +482,11 @@ int main(int argc, char** argv) {
       });
     for (auto& t : threads) t.join();
     for (int t = 0; t < kThreads; ++t)
-      if (std::memcmp(p.mapped + 20480 + static_cast<std::size_t>(t) * kBytes, results[t].data(), kN * 4) != 0)
+      if (std::memcmp(p.mapped + 20480 + static_cast<std::size_t>(t) * kBytes, results[t].data(), kN * 4) !=
+          0)
         return std::puts("probe: WRONG in a thread"), 1;
-  } else if (scenario == "slow") {  // one dispatch each 20 ms, for as long as asked: for killing klab in the middle
+  } else if (scenario ==
+             "slow") {  // one dispatch each 20 ms, for as long as asked: for killing klab in the middle
     VkCommandBuffer c = p.begin();
     p.push_n(c), p.push_add(c, 5), p.bind(c, set, 0), p.dispatch(c);
     VK(vkEndCommandBuffer(c));
