@@ -47,6 +47,13 @@ TEST(Trace, knows_times_of_a_command_buffer_that_is_submitted_again_at_once) {
     }
 }
 
+TEST(Trace, reads_times_of_a_program_without_host_query_reset_when_it_is_idle) {
+  const auto list = trace(probe({"old", "5"}));
+  ASSERT_TRUE(list);
+  ASSERT_EQ(list->rows.size(), 5u);
+  for (const auto& r : list->rows) EXPECT_GT(r.gpu_ns, 0);
+}
+
 TEST(Trace, tells_the_grids_of_indirect_dispatches) {
   const auto list = trace(program("indirect"));
   ASSERT_TRUE(list);

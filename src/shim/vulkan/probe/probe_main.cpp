@@ -55,9 +55,9 @@ struct Program {
   VkDeviceMemory memory;
   char* mapped = nullptr;
 
-  Program() {
+  explicit Program(std::uint32_t version) {
     VkApplicationInfo app{VK_STRUCTURE_TYPE_APPLICATION_INFO};
-    app.apiVersion = VK_API_VERSION_1_3;
+    app.apiVersion = version;
     VkInstanceCreateInfo create{VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO};
     create.pApplicationInfo = &app;
     VK(vkCreateInstance(&create, nullptr, &instance));
@@ -235,7 +235,8 @@ int verdict(const char* data, const std::vector<std::uint32_t>& expected) {
 int main(int argc, char** argv) {
   const std::string scenario = argc > 1 ? argv[1] : "";
   const std::uint32_t times = argc > 2 ? static_cast<std::uint32_t>(std::atoi(argv[2])) : 4;
-  Program p;
+  // "old" is "slow" in a program that was written for Vulkan 1.1: no host query reset for the layer.
+  Program p(scenario == "old" ? VK_API_VERSION_1_1 : VK_API_VERSION_1_3);
   // Data at 0, two sets of addends at 16384 and 16384 + 256.
   const VkBuffer data = p.buffer(0), addends = p.buffer(16384);
   const std::uint32_t add[2][4] = {{1, 2, 3, 4}, {100, 200, 300, 400}};
@@ -485,8 +486,9 @@ int main(int argc, char** argv) {
       if (std::memcmp(p.mapped + 20480 + static_cast<std::size_t>(t) * kBytes, results[t].data(), kN * 4) !=
           0)
         return std::puts("probe: WRONG in a thread"), 1;
-  } else if (scenario ==
-             "slow") {  // one dispatch each 20 ms, for as long as asked: for killing klab in the middle
+  } else if (scenario == "slow" ||
+             scenario ==
+                 "old") {  // one dispatch each 20 ms, for as long as asked: for killing klab in the middle
     VkCommandBuffer c = p.begin();
     p.push_n(c), p.push_add(c, 5), p.bind(c, set, 0), p.dispatch(c);
     VK(vkEndCommandBuffer(c));
