@@ -211,6 +211,10 @@ VKAPI_ATTR VkResult VKAPI_CALL CreateDevice(VkPhysicalDevice physical, const VkD
 #define KLAB_RESOLVE_(name) d->next.name = reinterpret_cast<PFN_vk##name>(next(*out, "vk" #name));
     KLAB_DEVICE_FUNCTIONS(KLAB_RESOLVE_)
 #undef KLAB_RESOLVE_
+    d->next.map2 = next(*out, "vkMapMemory2");
+    d->next.map2_khr = next(*out, "vkMapMemory2KHR");
+    d->next.unmap2 = next(*out, "vkUnmapMemory2");
+    d->next.unmap2_khr = next(*out, "vkUnmapMemory2KHR");
     if (d->next.ResetQueryPool == nullptr) d->next.ResetQueryPool = d->next.ResetQueryPoolEXT;
     d->host_query_reset = d->host_query_reset && d->next.ResetQueryPool != nullptr;
     if (mode == KLAB_MODE_CAPTURE) {

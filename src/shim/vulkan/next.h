@@ -6,15 +6,17 @@
 
 namespace klab::shim {
 
-#define KLAB_INSTANCE_FUNCTIONS(X)                                                                  \
-  X(DestroyInstance)                                                                                \
-  X(GetPhysicalDeviceProperties) X(GetPhysicalDeviceProperties2) X(GetPhysicalDeviceProperties2KHR) \
-      X(GetPhysicalDeviceMemoryProperties) X(GetPhysicalDeviceQueueFamilyProperties)                \
-          X(GetPhysicalDeviceFeatures2) X(EnumerateDeviceExtensionProperties)
+#define KLAB_INSTANCE_FUNCTIONS(X)                                                                        \
+  X(DestroyInstance)                                                                                      \
+  X(GetPhysicalDeviceProperties)                                                                          \
+  X(GetPhysicalDeviceProperties2) X(GetPhysicalDeviceProperties2KHR) X(GetPhysicalDeviceMemoryProperties) \
+      X(GetPhysicalDeviceQueueFamilyProperties) X(GetPhysicalDeviceFeatures2)                             \
+          X(EnumerateDeviceExtensionProperties)
 
 #define KLAB_DEVICE_FUNCTIONS(X)                                                                             \
   X(DestroyDevice)                                                                                           \
-  X(GetDeviceQueue) X(GetDeviceQueue2) X(QueueSubmit) X(QueueSubmit2) X(QueueSubmit2KHR) X(QueueWaitIdle) X( \
+  X(GetDeviceQueue)                                                                                          \
+  X(GetDeviceQueue2) X(QueueSubmit) X(QueueSubmit2) X(QueueSubmit2KHR) X(QueueWaitIdle) X(                   \
       QueueBindSparse) X(QueuePresentKHR) X(DeviceWaitIdle) X(WaitForFences) X(GetFenceStatus)               \
       X(CreateFence) X(DestroyFence) X(WaitSemaphores) X(WaitSemaphoresKHR) X(GetSemaphoreCounterValue) X(   \
           GetSemaphoreCounterValueKHR) X(AllocateMemory) X(FreeMemory) X(MapMemory) X(UnmapMemory)           \
@@ -54,6 +56,8 @@ struct InstanceNext {
 };
 struct DeviceNext {
   PFN_vkGetDeviceProcAddr GetDeviceProcAddr = nullptr;
+  // vkMapMemory2 and its kin, which the headers do not have.
+  PFN_vkVoidFunction map2 = nullptr, map2_khr = nullptr, unmap2 = nullptr, unmap2_khr = nullptr;
   KLAB_DEVICE_FUNCTIONS(KLAB_MEMBER_)
 };
 #undef KLAB_MEMBER_
