@@ -357,6 +357,8 @@ TEST_F(FakeWorker, cold_launches_are_flushed_and_warm_ones_are_not) {
   r.conditions.cache = CacheState::warm;
   EXPECT_EQ(ask(r).variants.at(0).samples_ns, std::vector<double>(20, 100.0));
   r.conditions.flush_mb = 3;
+  EXPECT_EQ(ask(r).outcome, Outcome::refused);
+  r.conditions.cache = CacheState::cold;
   const Answer a = ask(r);
   EXPECT_EQ(a.variants.at(0).samples_ns, std::vector<double>(20, 900.0));
   EXPECT_EQ(a.ran.flush_mb, 3u);
