@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The disposable process: runs the baseline over poisons and mutations, and may die of it.
 
+#include <algorithm>
+#include <chrono>
+
 #include <fmt/format.h>
 
 #include "worker/probe.h"
@@ -9,11 +12,13 @@
 namespace klab::worker {
 namespace {
 
-constexpr double kLaunchSeconds = 20;
+// A launch over other inputs may loop for ever: it is given this many times what the captured input takes.
+constexpr double kFirstLaunchSeconds = 60, kLaunchTimes = 50, kLeastSeconds = 2, kMostSeconds = 30;
+double launch_seconds = kFirstLaunchSeconds;  // one thread, one job
 
 Status launch_once(Loaded& loaded, const Variant& baseline, const Deadline& deadline) {
   const gpu::Step step = gpu::Step::launch_of(baseline.launch.id(), false);
-  KLAB_TRY_VOID(loaded.gpu().run(std::span(&step, 1), deadline.timeout_ns(kLaunchSeconds)));
+  KLAB_TRY_VOID(loaded.gpu().run(std::span(&step, 1), deadline.timeout_ns(launch_seconds)));
   return {};
 }
 
@@ -55,7 +60,7 @@ Status poison(Loaded& loaded, const PoisonUnit& unit, int which, const Deadline&
     validate::apply_poison(bytes, mask, which, c.offset);
     KLAB_TRY_VOID(loaded.upload(id, bytes));
   }
-  if (!steps.empty()) KLAB_TRY_VOID(loaded.gpu().run(steps, deadline.timeout_ns(kLaunchSeconds)));
+  if (!steps.empty()) KLAB_TRY_VOID(loaded.gpu().run(steps, deadline.timeout_ns(launch_seconds)));
   return {};
 }
 
@@ -77,10 +82,10 @@ Status probe_unit(Loaded& loaded, const Variant& baseline, const PoisonUnit& uni
   for (int which = 0; which < 2; ++which) {
     KLAB_TRY_VOID(loaded.make_pristine(deadline));
     KLAB_TRY_VOID(poison(loaded, unit, which, deadline));
-    KLAB_TRY_VOID(loaded.gpu().run(hash_steps, deadline.timeout_ns(kLaunchSeconds)));
+    KLAB_TRY_VOID(loaded.gpu().run(hash_steps, deadline.timeout_ns(launch_seconds)));
     KLAB_TRY(const auto before, loaded.read_hashes(hashes));
     KLAB_TRY_VOID(launch_once(loaded, baseline, deadline));
-    KLAB_TRY_VOID(loaded.gpu().run(hash_steps, deadline.timeout_ns(kLaunchSeconds)));
+    KLAB_TRY_VOID(loaded.gpu().run(hash_steps, deadline.timeout_ns(launch_seconds)));
     KLAB_TRY(const auto now, loaded.read_hashes(hashes));
     for (std::size_t k = 0; k < list.size(); ++k) {
       // A captured change that poison suppresses (a conditional writer) must be seen as judged too.
@@ -137,6 +142,12 @@ Status run_probe(const Json& pending, const replay::Request& request, Loaded& lo
     read_optional(pending, "mutations", mutations);
   } catch (const std::exception& e) {
     return fail(ErrorCode::invalid_data, e.what());
+  }
+  for (int warm = 0; warm < 2; ++warm) {  // the first one compiles
+    const auto start = Deadline::Clock::now();
+    KLAB_TRY_VOID(launch_once(loaded, baseline, deadline));
+    const double took = std::chrono::duration<double>(Deadline::Clock::now() - start).count();
+    if (warm == 1) launch_seconds = std::clamp(kLaunchTimes * took, kLeastSeconds, kMostSeconds);
   }
   const auto units = poison_units(loaded.dispatch());
   const std::size_t count = what == "poison" ? units.size() : mutations.size();
