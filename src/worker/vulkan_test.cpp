@@ -106,6 +106,21 @@ TEST_F(VulkanWorker, replays_saxpy_in_place) {
   EXPECT_EQ(a.device.api, "vulkan");
 }
 
+TEST_F(VulkanWorker, regions_of_any_size_are_checked_to_their_last_byte) {
+  TestBundle b = linear("scale", 1000, false);
+  std::vector<std::byte> odd(bundle::kChunkSize + 1003, std::byte{0x5a});
+  b.regions.push_back({"odd", odd, odd, 0, false});
+  write(b);
+  EXPECT_EQ(ask(request("proof")).proof.state, ProofState::equal);
+  EXPECT_EQ(ask(request("replay", {{}})).variants.at(0).validation.correctness, Correctness::correct);
+  b.regions[2].post.back() = std::byte{0};
+  write(b);
+  const Answer a = ask(request("proof"));
+  EXPECT_EQ(a.proof.state, ProofState::differs);
+  EXPECT_EQ(a.proof.differing_bytes, 1u);
+  EXPECT_THAT(a.proof.detail, HasSubstr("region 2 (odd)"));
+}
+
 TEST_F(VulkanWorker, tells_right_variants_from_wrong_ones) {
   write(linear("scale", 100000, false));
   Request r = request("compare", {{.label = "A"}, {.label = "B", .code = shader("scale4")}});
