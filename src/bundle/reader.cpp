@@ -236,7 +236,9 @@ Result<Reader::Verified> Reader::verify() const {
   const Index& index = impl_->index;
   Verified v;
   // Read rather than mapped: a bad disk is then an error with a name, not SIGBUS.
-  std::vector<std::byte> buffer(kChunkSize);
+  std::uint64_t largest = 0;
+  for (const IndexChunk& c : index.chunks) largest = std::max(largest, align_up(c.size));
+  std::vector<std::byte> buffer(static_cast<std::size_t>(largest));
   for (std::uint32_t n = 0; n < index.chunks.size(); ++n) {
     const auto bytes = std::span(buffer).first(align_up(index.chunks[n].size));
     KLAB_TRY_VOID(read_exact(impl_->pack.get(), index.chunks[n].offset, bytes, impl_->path / "data.pack"));

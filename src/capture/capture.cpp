@@ -15,8 +15,10 @@ namespace klab::capture {
 namespace {
 
 Status check(const CaptureRequest& request) {
-  if (request.kernel.empty()) return fail(ErrorCode::usage, "no kernel named", "list them with klab dispatches");
-  if (request.kernel.size() > KLAB_MAX_TEXT) return fail(ErrorCode::usage, "the kernel's pattern is too long");
+  if (request.kernel.empty())
+    return fail(ErrorCode::usage, "no kernel named", "list them with klab dispatches");
+  if (request.kernel.size() > KLAB_MAX_TEXT)
+    return fail(ErrorCode::usage, "the kernel's pattern is too long");
   regex_t expression;
   if (const int code = ::regcomp(&expression, request.kernel.c_str(), REG_EXTENDED | REG_NOSUB); code != 0) {
     char text[256];
@@ -60,14 +62,16 @@ Error nothing_captured(const CaptureRequest& request, const Ended& ended) {
             fmt::format("ask for --nth {} or less", std::max<std::uint64_t>(matched->executions, 1))};
   if (ended.status.code != 0 && names.empty())
     return {ErrorCode::target_failed,
-            fmt::format("{} {} before it had dispatched anything", request.target.argv[0], to_string(ended.status)),
+            fmt::format("{} {} before it had dispatched anything", request.target.argv[0],
+                        to_string(ended.status)),
             "run it without klab: does it end the same way?"};
   if (ended.processes.empty())
     return {ErrorCode::no_such_kernel,
             fmt::format("{} ended without creating a Vulkan instance", request.target.argv[0]),
             "check that the program uses Vulkan through the system's loader"};
   Error error{ErrorCode::no_such_kernel,
-              fmt::format("no kernel of {} matches {}", request.target.argv[0], request.kernel), {}};
+              fmt::format("no kernel of {} matches {}", request.target.argv[0], request.kernel),
+              {}};
   const auto nearest = import::nearest_names(names, request.kernel);
   error.hint = names.empty() ? "it dispatched nothing" : fmt::format("nearest: {}", fmt::join(nearest, ", "));
   return error;
@@ -75,17 +79,19 @@ Error nothing_captured(const CaptureRequest& request, const Ended& ended) {
 
 }  // namespace
 
-Result<Captured> capture(const CaptureRequest& request, const OnProgress& progress, const Cancelled& cancelled) {
+Result<Captured> capture(const CaptureRequest& request, const OnProgress& progress,
+                         const Cancelled& cancelled) {
   KLAB_TRY_VOID(check(request));
   KLAB_TRY(bundle::Writer writer, bundle::Writer::create(request.bundle, {.replace = request.replace}));
   // A disk that is nearly full keeps its last GiB; on one smaller than that, the disk itself is the limit.
   constexpr std::uint64_t kKept = 1ull << 30;
   const std::uint64_t free_bytes = free_at(request.bundle);
-  const std::uint64_t max_bytes = request.max_bytes != 0  ? request.max_bytes
+  const std::uint64_t max_bytes = request.max_bytes != 0   ? request.max_bytes
                                   : free_bytes > 2 * kKept ? free_bytes - kKept
                                                            : free_bytes;
   Collector collector(request, std::move(writer), max_bytes, free_bytes, progress);
-  KLAB_TRY(const Ended ended, serve(request.target, collector, request.stop_after_capture, progress, cancelled));
+  KLAB_TRY(const Ended ended,
+           serve(request.target, collector, request.stop_after_capture, progress, cancelled));
   if (collector.error_) return fail(*collector.error_);
   if (!collector.sealed_) {
     Error error = nothing_captured(request, ended);
@@ -108,8 +114,9 @@ Result<Captured> capture(const CaptureRequest& request, const OnProgress& progre
       if (k.has_code && std::find(matching.begin(), matching.end(), k.name) == matching.end())
         matching.push_back(k.name);
   if (matching.size() > 1)
-    captured.warnings.push_back(fmt::format("{} matches several kernels ({}); the first whose execution {} came was taken",
-                                            request.kernel, fmt::join(matching, ", "), request.nth[0]));
+    captured.warnings.push_back(
+        fmt::format("{} matches several kernels ({}); the first whose execution {} came was taken",
+                    request.kernel, fmt::join(matching, ", "), request.nth[0]));
   if (captured.target_exit != 0 && !ended.by_us)
     captured.warnings.push_back(fmt::format("after the capture the program {}", to_string(ended.status)));
   return captured;

@@ -12,18 +12,27 @@
 namespace klab::capture {
 namespace {
 
-constexpr std::size_t kMaxRows = 1u << 20;             // bindings, layout slots
+constexpr std::size_t kMaxRows = 1u << 20;  // bindings, layout slots
 constexpr std::uint64_t kMaxRegion = 1ull << 46;
 constexpr std::uint32_t kMaxRegions = 1u << 20;
 
 // VkDescriptorType, as far as a capture holds it.
 bool binding_kind(std::uint32_t vulkan_type, bundle::BindingKind& kind) {
   switch (vulkan_type) {
-    case 6: kind = bundle::BindingKind::uniform_buffer; return true;
-    case 7: kind = bundle::BindingKind::storage_buffer; return true;
-    case 8: kind = bundle::BindingKind::uniform_buffer_dynamic; return true;
-    case 9: kind = bundle::BindingKind::storage_buffer_dynamic; return true;
-    default: return false;
+    case 6:
+      kind = bundle::BindingKind::uniform_buffer;
+      return true;
+    case 7:
+      kind = bundle::BindingKind::storage_buffer;
+      return true;
+    case 8:
+      kind = bundle::BindingKind::uniform_buffer_dynamic;
+      return true;
+    case 9:
+      kind = bundle::BindingKind::storage_buffer_dynamic;
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -48,13 +57,17 @@ tl::unexpected<Error> bad(std::string_view what) {
 
 Collector::Collector(const CaptureRequest& request, bundle::Writer writer, std::uint64_t max_bytes,
                      std::uint64_t free_bytes, const OnProgress& progress)
-    : request_(request), writer_(std::move(writer)), max_bytes_(max_bytes), free_bytes_(free_bytes),
+    : request_(request),
+      writer_(std::move(writer)),
+      max_bytes_(max_bytes),
+      free_bytes_(free_bytes),
       progress_(progress) {
   manifest_.scope = request.scope;
   manifest_.program.argv = request.target.argv;
   std::error_code ec;
   const fs::path& folder = request.target.working_folder;
-  manifest_.program.working_folder = (folder.empty() ? fs::current_path(ec) : fs::absolute(folder, ec)).string();
+  manifest_.program.working_folder =
+      (folder.empty() ? fs::current_path(ec) : fs::absolute(folder, ec)).string();
 }
 
 klab_config Collector::config() const {
@@ -85,9 +98,12 @@ void Collector::closed(Process& p) {
 Status Collector::message(Process& p, const klab_header& header, std::span<const std::byte> packet) {
   const bool of_owner = owner_ == &p && in_capture_;
   switch (header.type) {
-    case KLAB_CAPTURE_BEGIN: return begin(p, packet);
+    case KLAB_CAPTURE_BEGIN:
+      return begin(p, packet);
     case KLAB_REFUSED:
-    case KLAB_NOTE: text(p, header, packet); return {};
+    case KLAB_NOTE:
+      text(p, header, packet);
+      return {};
     case KLAB_SUBMITTED: {
       const auto r = fixed<klab_submitted>(packet);
       if (r.waited_ms > 0 && r.waited_ms < 1e12) waited_ms_ += r.waited_ms;
@@ -97,9 +113,12 @@ Status Collector::message(Process& p, const klab_header& header, std::span<const
       }
       return {};
     }
-    case KLAB_BINDINGS: return of_owner ? bindings(packet) : Status{};
-    case KLAB_REGION: return of_owner ? region(p, packet) : Status{};
-    case KLAB_CAPTURE_END: return of_owner ? end(packet) : Status{};
+    case KLAB_BINDINGS:
+      return of_owner ? bindings(packet) : Status{};
+    case KLAB_REGION:
+      return of_owner ? region(p, packet) : Status{};
+    case KLAB_CAPTURE_END:
+      return of_owner ? end(packet) : Status{};
     case KLAB_LAYOUT: {
       KLAB_TRY(const auto rows, read_list<klab_layout_slot>(packet));
       if (!of_owner) return {};
@@ -126,7 +145,8 @@ Status Collector::message(Process& p, const klab_header& header, std::span<const
       for (const auto& r : rows) current_.push_ranges.push_back({r.offset, r.size});
       return {};
     }
-    default: return {};
+    default:
+      return {};
   }
 }
 
@@ -135,14 +155,16 @@ Status Collector::begin(Process& p, std::span<const std::byte> packet) {
   if (in_capture_ && owner_ == &p) return bad("a capture inside a capture");
   if (error_ || sealed_) return {};  // its SIZE is answered with STOP
   if (owner_number_ >= 0 && owner_number_ != static_cast<std::int64_t>(p.number)) {
-    warnings_.push_back(fmt::format("process {} also ran the wanted execution; the first process's is taken", p.pid));
+    warnings_.push_back(
+        fmt::format("process {} also ran the wanted execution; the first process's is taken", p.pid));
     return {};
   }
   const auto kernel = p.kernels.find(r.kernel);
   if (kernel == p.kernels.end()) return bad("a capture of an unknown kernel");
   KernelSeen& k = kernel->second;
   if (k.code.empty() || k.code.size() != k.code_size) return bad("a capture before its code");
-  if (r.push_bytes > packet.size() - sizeof r || r.push_bytes > 8192) return bad("push constants that do not parse");
+  if (r.push_bytes > packet.size() - sizeof r || r.push_bytes > 8192)
+    return bad("push constants that do not parse");
   owner_ = &p;
   owner_number_ = static_cast<std::int64_t>(p.number);
   in_capture_ = true;
@@ -254,8 +276,8 @@ std::uint32_t Collector::answer(Process& p, const klab_size& size) {
   if (size.final == 0) return KLAB_COUNT_ONLY;
   if (total > max_bytes_)
     stop({ErrorCode::cap_reached,
-          fmt::format("{} reaches {} ({} bytes), over the limit of {}", current_.name, format_bytes(total), total,
-                      format_bytes(max_bytes_)),
+          fmt::format("{} reaches {} ({} bytes), over the limit of {}", current_.name, format_bytes(total),
+                      total, format_bytes(max_bytes_)),
           fmt::format("allow more with --max-bytes {}", total)});
   else
     stop({ErrorCode::disk_full,
@@ -300,7 +322,8 @@ void Collector::text(Process& p, const klab_header& header, std::span<const std:
   if (owner_number_ >= 0 && owner_number_ != static_cast<std::int64_t>(p.number)) return;
   owner_ = &p;
   owner_number_ = static_cast<std::int64_t>(p.number);
-  stop({ErrorCode::capture_refused, fmt::format("execution {} of {} cannot be captured: {}", r.nth, texts[0], texts[1]),
+  stop({ErrorCode::capture_refused,
+        fmt::format("execution {} of {} cannot be captured: {}", r.nth, texts[0], texts[1]),
         "docs/limitations.md lists what is captured; another execution or kernel may be"});
 }
 

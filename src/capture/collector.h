@@ -10,8 +10,8 @@ namespace klab::capture {
 
 class Collector : public Sink {
  public:
-  Collector(const CaptureRequest& request, bundle::Writer writer, std::uint64_t max_bytes, std::uint64_t free_bytes,
-            const OnProgress& progress);
+  Collector(const CaptureRequest& request, bundle::Writer writer, std::uint64_t max_bytes,
+            std::uint64_t free_bytes, const OnProgress& progress);
 
   klab_config config() const override;
   std::string kernel() const override { return request_.kernel; }
@@ -47,7 +47,7 @@ class Collector : public Sink {
   std::optional<bundle::Writer> writer_;
   std::uint64_t max_bytes_, free_bytes_;
   const OnProgress& progress_;
-  Process* owner_ = nullptr;      // the process that the capture is of
+  Process* owner_ = nullptr;  // the process that the capture is of
   std::int64_t owner_number_ = -1;
   bundle::Manifest manifest_;
   bundle::Dispatch current_;

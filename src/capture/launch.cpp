@@ -41,8 +41,8 @@ fs::path socket_parent() {
   // A socket's path may be 107 bytes long.
   if (const char* runtime = std::getenv("XDG_RUNTIME_DIR"); runtime != nullptr && *runtime == '/') {
     struct stat st {};
-    if (std::strlen(runtime) < 48 && ::stat(runtime, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == ::getuid() &&
-        ::access(runtime, W_OK | X_OK) == 0)
+    if (std::strlen(runtime) < 48 && ::stat(runtime, &st) == 0 && S_ISDIR(st.st_mode) &&
+        st.st_uid == ::getuid() && ::access(runtime, W_OK | X_OK) == 0)
       return runtime;
   }
   return "/tmp";
@@ -106,7 +106,8 @@ Result<Rendezvous> Rendezvous::create() {
   r.listening_ = Fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  if (!r.listening_ || r.socket_.native().size() >= sizeof address.sun_path) return fail_errno(errno, "socket");
+  if (!r.listening_ || r.socket_.native().size() >= sizeof address.sun_path)
+    return fail_errno(errno, "socket");
   std::strcpy(address.sun_path, r.socket_.c_str());
   if (::bind(r.listening_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
       ::listen(r.listening_.get(), 64) != 0)

@@ -16,13 +16,13 @@ namespace klab::capture {
 /// Errors: environment, naming where it was looked for.
 Result<fs::path> layer_folder();
 
-/// The variables that put our layer below the layers that the user already has. `get` answers what the target would
-/// see without us.
+/// The variables that put our layer below the layers that the user already has. `get` answers what the target
+/// would see without us.
 std::map<std::string, std::optional<std::string>> layer_environment(
     const fs::path& folder, const std::function<std::optional<std::string>(const std::string&)>& get);
 
-/// A listening SOCK_SEQPACKET socket in a folder of its own (0700), removed on destruction. Folders of a klab that
-/// died are swept when one is made.
+/// A listening SOCK_SEQPACKET socket in a folder of its own (0700), removed on destruction. Folders of a klab
+/// that died are swept when one is made.
 class Rendezvous {
  public:
   /// Errors: io_failed.

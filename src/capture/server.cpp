@@ -27,24 +27,36 @@ constexpr auto kTermLimit = std::chrono::seconds(5);  // from SIGTERM to SIGKILL
 
 std::size_t fixed_size(std::uint32_t type) {
   switch (type) {
-    case KLAB_HELLO: return sizeof(klab_hello);
-    case KLAB_DEVICE: return sizeof(klab_device);
-    case KLAB_KERNEL: return sizeof(klab_kernel);
+    case KLAB_HELLO:
+      return sizeof(klab_hello);
+    case KLAB_DEVICE:
+      return sizeof(klab_device);
+    case KLAB_KERNEL:
+      return sizeof(klab_kernel);
     case KLAB_ROWS:
     case KLAB_BINDINGS:
     case KLAB_LAYOUT:
     case KLAB_SPEC:
     case KLAB_PUSH_RANGES:
-    case KLAB_COUNTS: return sizeof(klab_list);
-    case KLAB_CAPTURE_BEGIN: return sizeof(klab_capture_begin);
-    case KLAB_REGION: return sizeof(klab_region);
-    case KLAB_SIZE: return sizeof(klab_size);
-    case KLAB_DATA: return sizeof(klab_data_record);
-    case KLAB_CAPTURE_END: return sizeof(klab_capture_end);
-    case KLAB_SUBMITTED: return sizeof(klab_submitted);
+    case KLAB_COUNTS:
+      return sizeof(klab_list);
+    case KLAB_CAPTURE_BEGIN:
+      return sizeof(klab_capture_begin);
+    case KLAB_REGION:
+      return sizeof(klab_region);
+    case KLAB_SIZE:
+      return sizeof(klab_size);
+    case KLAB_DATA:
+      return sizeof(klab_data_record);
+    case KLAB_CAPTURE_END:
+      return sizeof(klab_capture_end);
+    case KLAB_SUBMITTED:
+      return sizeof(klab_submitted);
     case KLAB_REFUSED:
-    case KLAB_NOTE: return sizeof(klab_text);
-    default: return 0;
+    case KLAB_NOTE:
+      return sizeof(klab_text);
+    default:
+      return 0;
   }
 }
 
@@ -80,7 +92,8 @@ Status on_device(Process& p, std::span<const std::byte> packet) {
   bundle::DeviceIdentity d;
   d.api = "vulkan";
   d.name = texts[0], d.driver = texts[1], d.driver_version = texts[2];
-  d.api_version = fmt::format("{}.{}.{}", r.api_version >> 22 & 0x7f, r.api_version >> 12 & 0x3ff, r.api_version & 0xfff);
+  d.api_version =
+      fmt::format("{}.{}.{}", r.api_version >> 22 & 0x7f, r.api_version >> 12 & 0x3ff, r.api_version & 0xfff);
   if (r.has_uuid != 0) d.uuid = to_hex(std::as_bytes(std::span(r.uuid)));
   d.type = device_type(r.type);
   d.vendor_id = r.vendor_id, d.device_id = r.device_id;
@@ -92,7 +105,8 @@ Status on_kernel(Process& p, std::span<const std::byte> packet) {
   const auto r = fixed<klab_kernel>(packet);
   std::vector<std::string> texts;
   if (p.kernels.size() >= kMaxKernels || r.code_size > kMaxCode || r.spec_count > 1024 ||
-      !read_texts(packet, sizeof r, {r.name_length, r.entry_length, r.refusal_length, r.code_name_length}, texts))
+      !read_texts(packet, sizeof r, {r.name_length, r.entry_length, r.refusal_length, r.code_name_length},
+                  texts))
     return bad("a kernel that does not parse");
   KernelSeen k;
   k.name = texts[0], k.entry = texts[1], k.refusal = texts[2], k.code_name = texts[3];
@@ -141,11 +155,13 @@ class Server {
         return {};
       }
       if (!ended) continue;
-      const bool any = std::any_of(ended_.processes.begin(), ended_.processes.end(), [](auto& p) { return p->open; });
+      const bool any =
+          std::any_of(ended_.processes.begin(), ended_.processes.end(), [](auto& p) { return p->open; });
       if (!any) return {};
       if (active_ || !quiet_since) quiet_since = Clock::now();
       if (Clock::now() - *quiet_since > kGrace) {
-        ended_.warnings.push_back("a process of the target outlives it; what it does from here on is not seen");
+        ended_.warnings.push_back(
+            "a process of the target outlives it; what it does from here on is not seen");
         return {};
       }
     }
@@ -235,8 +251,10 @@ class Server {
       return greet(p, packet);
     }
     switch (header.type) {
-      case KLAB_HELLO: return bad("HELLO twice");
-      case KLAB_DEVICE: return on_device(p, packet);
+      case KLAB_HELLO:
+        return bad("HELLO twice");
+      case KLAB_DEVICE:
+        return on_device(p, packet);
       case KLAB_KERNEL: {
         KLAB_TRY_VOID(on_kernel(p, packet));
         return sink_.message(p, header, packet);
@@ -244,16 +262,19 @@ class Server {
       case KLAB_COUNTS: {
         KLAB_TRY(const auto rows, read_list<klab_count>(packet));
         for (const klab_count& r : rows)
-          if (const auto it = p.kernels.find(r.kernel); it != p.kernels.end()) it->second.executions = r.executions;
+          if (const auto it = p.kernels.find(r.kernel); it != p.kernels.end())
+            it->second.executions = r.executions;
         return {};
       }
-      case KLAB_DATA: return on_data(p, packet);
+      case KLAB_DATA:
+        return on_data(p, packet);
       case KLAB_SIZE: {
         klab_answer_record answer{{KLAB_ANSWER, sizeof answer}, sink_.answer(p, fixed<klab_size>(packet)), 0};
         if (!send_packet(p, &answer, sizeof answer)) return bad("a question and did not wait for the answer");
         return {};
       }
-      default: return sink_.message(p, header, packet);
+      default:
+        return sink_.message(p, header, packet);
     }
   }
 
@@ -263,10 +284,12 @@ class Server {
     if (hello.abi_version != KLAB_ABI_VERSION)
       return fail(ErrorCode::unsupported, fmt::format("its layer speaks version {}, this klab speaks {}",
                                                       hello.abi_version, KLAB_ABI_VERSION));
-    if (!read_texts(packet, sizeof hello, {hello.executable_length}, texts)) return bad("a HELLO that does not parse");
+    if (!read_texts(packet, sizeof hello, {hello.executable_length}, texts))
+      return bad("a HELLO that does not parse");
     p.executable = texts[0];
     Fd ring(::memfd_create("klab-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    if (!ring || ::ftruncate(ring.get(), static_cast<off_t>(kRingBytes)) != 0) return fail_errno(errno, "memfd");
+    if (!ring || ::ftruncate(ring.get(), static_cast<off_t>(kRingBytes)) != 0)
+      return fail_errno(errno, "memfd");
     // Sealed: the other side cannot cut it short under us.
     if (::fcntl(ring.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
       return fail_errno(errno, "memfd seal");
@@ -281,8 +304,8 @@ class Server {
     config.slot_bytes = KLAB_SLOT_BYTES;
     config.kernel_length = static_cast<std::uint32_t>(kernel.size());
     config.nth_count = static_cast<std::uint32_t>(nth.size());
-    config.h = {KLAB_CONFIG,
-                static_cast<std::uint32_t>(sizeof config + kernel.size() + nth.size() * sizeof(std::uint64_t))};
+    config.h = {KLAB_CONFIG, static_cast<std::uint32_t>(sizeof config + kernel.size() +
+                                                        nth.size() * sizeof(std::uint64_t))};
     iovec parts[3] = {{&config, sizeof config},
                       {const_cast<char*>(kernel.data()), kernel.size()},
                       {const_cast<std::uint64_t*>(nth.data()), nth.size() * sizeof(std::uint64_t)}};
@@ -314,7 +337,8 @@ class Server {
       KernelSeen& k = it->second;
       if (r.offset != k.code.size() || r.bytes > k.code_size - k.code.size()) return bad("code out of order");
       k.code.insert(k.code.end(), bytes.begin(), bytes.end());
-      if (k.code.size() == k.code_size && hash_bytes(k.code) != k.code_hash) return bad("code with another hash");
+      if (k.code.size() == k.code_size && hash_bytes(k.code) != k.code_hash)
+        return bad("code with another hash");
     } else {
       result = sink_.data(p, r, bytes);
     }

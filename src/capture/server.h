@@ -42,8 +42,8 @@ struct Process {
   ~Process();
 };
 
-/// What the messages are for. A returned error closes that process's connection and is reported as a warning; the
-/// target goes on.
+/// What the messages are for. A returned error closes that process's connection and is reported as a warning;
+/// the target goes on.
 class Sink {
  public:
   virtual ~Sink() = default;
@@ -69,14 +69,15 @@ struct Ended {
   std::vector<std::string> warnings;
 };
 
-/// Starts the target and serves it to its end. Errors: target_failed (not started), environment, timeout, interrupted,
-/// io_failed.
+/// Starts the target and serves it to its end. Errors: target_failed (not started), environment, timeout,
+/// interrupted, io_failed.
 Result<Ended> serve(const Target& target, Sink& sink, bool stop_when_done, const OnProgress& progress,
                     const Cancelled& cancelled);
 
-/// Reads `lengths` texts after a record's fixed part; false when the packet is shorter or a text over KLAB_MAX_TEXT.
-bool read_texts(std::span<const std::byte> packet, std::size_t fixed, std::initializer_list<std::uint32_t> lengths,
-                std::vector<std::string>& texts);
+/// Reads `lengths` texts after a record's fixed part; false when the packet is shorter or a text over
+/// KLAB_MAX_TEXT.
+bool read_texts(std::span<const std::byte> packet, std::size_t fixed,
+                std::initializer_list<std::uint32_t> lengths, std::vector<std::string>& texts);
 
 /// The records of a klab_list packet. Errors: invalid_data.
 template <class T>
@@ -85,7 +86,8 @@ Result<std::vector<T>> read_list(std::span<const std::byte> packet) {
   if (packet.size() < sizeof list) return fail(ErrorCode::invalid_data, "a list of the shim is cut short");
   std::memcpy(&list, packet.data(), sizeof list);
   const auto rest = packet.subspan(sizeof list);
-  if (rest.size() / sizeof(T) < list.count) return fail(ErrorCode::invalid_data, "a list of the shim is cut short");
+  if (rest.size() / sizeof(T) < list.count)
+    return fail(ErrorCode::invalid_data, "a list of the shim is cut short");
   std::vector<T> rows(list.count);
   if (list.count != 0) std::memcpy(rows.data(), rest.data(), list.count * sizeof(T));
   return rows;

@@ -28,7 +28,8 @@ spv_result_t instruction(void* context, const spv_parsed_instruction_t* i) {
   switch (i->opcode) {
     case SpvOpEntryPoint: {
       const char* name = reinterpret_cast<const char*>(w + 3);
-      if (n > 3 && w[1] == SpvExecutionModelGLCompute && std::string_view(name, ::strnlen(name, (n - 3) * 4u)) == r.entry)
+      if (n > 3 && w[1] == SpvExecutionModelGLCompute &&
+          std::string_view(name, ::strnlen(name, (n - 3) * 4u)) == r.entry)
         r.function = w[2];
       break;
     }
@@ -49,7 +50,8 @@ spv_result_t instruction(void* context, const spv_parsed_instruction_t* i) {
       if (n == 4) {
         std::uint32_t value = w[3];
         if (const auto id = r.spec_ids.find(w[2]); id != r.spec_ids.end())
-          if (const auto given = r.by_spec_id.find(id->second); given != r.by_spec_id.end()) value = given->second;
+          if (const auto given = r.by_spec_id.find(id->second); given != r.by_spec_id.end())
+            value = given->second;
         r.constants[w[2]] = value;
       }
       break;
@@ -98,7 +100,8 @@ bundle::Dim3 workgroup_size(std::span<const std::byte> code, std::string_view en
     const auto it = r.composites.find(r.workgroup);
     return it != r.composites.end() ? resolve(it->second) : bundle::Dim3{0, 0, 0};
   }
-  if (const auto it = r.local_size_id.find(r.function); it != r.local_size_id.end()) return resolve(it->second);
+  if (const auto it = r.local_size_id.find(r.function); it != r.local_size_id.end())
+    return resolve(it->second);
   if (const auto it = r.local_size.find(r.function); it != r.local_size.end()) return it->second;
   return {0, 0, 0};
 }

@@ -15,11 +15,16 @@ constexpr std::size_t kMaxRows = 100'000'000;
 
 const char* call_name(std::uint32_t call) {
   switch (call) {
-    case KLAB_CALL_DISPATCH: return "vkCmdDispatch";
-    case KLAB_CALL_DISPATCH_BASE: return "vkCmdDispatchBase";
-    case KLAB_CALL_DISPATCH_BASE_KHR: return "vkCmdDispatchBaseKHR";
-    case KLAB_CALL_DISPATCH_INDIRECT: return "vkCmdDispatchIndirect";
-    default: return "?";
+    case KLAB_CALL_DISPATCH:
+      return "vkCmdDispatch";
+    case KLAB_CALL_DISPATCH_BASE:
+      return "vkCmdDispatchBase";
+    case KLAB_CALL_DISPATCH_BASE_KHR:
+      return "vkCmdDispatchBaseKHR";
+    case KLAB_CALL_DISPATCH_INDIRECT:
+      return "vkCmdDispatchIndirect";
+    default:
+      return "?";
   }
 }
 
@@ -34,7 +39,8 @@ class TraceSink : public Sink {
     if (header.type != KLAB_ROWS) return {};
     KLAB_TRY(const auto rows, read_list<klab_row>(packet));
     if (total_ + rows.size() > kMaxRows)
-      return fail(ErrorCode::cap_reached, fmt::format("more than {} dispatches; the list ends here", kMaxRows));
+      return fail(ErrorCode::cap_reached,
+                  fmt::format("more than {} dispatches; the list ends here", kMaxRows));
     total_ += rows.size();
     auto& mine = rows_[p.number];
     for (const klab_row& r : rows)
@@ -72,20 +78,23 @@ std::uint32_t place_kernel(import::DispatchList& list, std::map<std::uint64_t, s
 
 }  // namespace
 
-Result<import::DispatchList> trace(const Target& target, const OnProgress& progress, const Cancelled& cancelled) {
+Result<import::DispatchList> trace(const Target& target, const OnProgress& progress,
+                                   const Cancelled& cancelled) {
   TraceSink sink;
   KLAB_TRY(const Ended ended, serve(target, sink, false, progress, cancelled));
   if (ended.status.signal != 0 && sink.total_ == 0)
-    return fail(ErrorCode::target_failed,
-                fmt::format("{} {} before it had dispatched anything", target.argv[0], to_string(ended.status)),
-                "run it without klab: does it end the same way?");
+    return fail(
+        ErrorCode::target_failed,
+        fmt::format("{} {} before it had dispatched anything", target.argv[0], to_string(ended.status)),
+        "run it without klab: does it end the same way?");
   import::DispatchList list;
   list.source = fmt::format("traced run of {}", target.argv[0]);
   list.exit_code = ended.status.signal != 0 ? 128 + ended.status.signal : ended.status.code;
   list.program.argv = target.argv;
   std::error_code ec;
   list.program.working_folder =
-      (target.working_folder.empty() ? fs::current_path(ec) : fs::absolute(target.working_folder, ec)).string();
+      (target.working_folder.empty() ? fs::current_path(ec) : fs::absolute(target.working_folder, ec))
+          .string();
   list.warnings = ended.warnings;
   std::map<std::uint64_t, std::uint32_t> by_hash;
   std::set<std::string> names;
@@ -120,9 +129,12 @@ Result<import::DispatchList> trace(const Target& target, const OnProgress& progr
     before = last;
   }
   if (with_rows > 1)
-    list.warnings.push_back(fmt::format("{} processes dispatched; n-th is counted in each of them", with_rows));
-  if (ended.processes.empty()) list.warnings.push_back("the program created no Vulkan instance");
-  else if (list.rows.empty()) list.warnings.push_back("the program dispatched nothing");
+    list.warnings.push_back(
+        fmt::format("{} processes dispatched; n-th is counted in each of them", with_rows));
+  if (ended.processes.empty())
+    list.warnings.push_back("the program created no Vulkan instance");
+  else if (list.rows.empty())
+    list.warnings.push_back("the program dispatched nothing");
   if (ended.status.signal != 0)
     list.warnings.push_back(fmt::format("the program {}; the list ends there", to_string(ended.status)));
   return list;

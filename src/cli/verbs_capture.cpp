@@ -123,7 +123,7 @@ int do_inspect(Cli& cli, const InspectOptions& o) {
   bundle::Reader::Verified verified;
   if (!o.no_verify) {
     auto v = opened->reader.verify();
-    if (!v) return cli.report(v.error());
+    if (!v) return cli.report(ops::damaged(v.error(), opened->reader.path()));
     verified = *v;
   }
   auto store = cli.lab.store();

@@ -129,7 +129,9 @@ int do_compare(Cli& cli, const RunOptions& o) {
     cli.print_json("compare", *done);
     return code;
   }
-  fmt::print("{}: {} against {} on {}\n", cli.bold(done->kernel), o.variant, o.against,
+  // A file given as variant was built and has a name of its own now.
+  const std::string name = done->answer.variants.size() == 2 ? done->answer.variants[1].label : o.variant;
+  fmt::print("{}: {} against {} on {}\n", cli.bold(done->kernel), name, o.against,
              done->answer.device.name);
   if (done->verdict.correctness == validate::Correctness::failed)
     fmt::print("  {}: {}\n", cli.bad("failed"), done->verdict.reason);
@@ -137,7 +139,7 @@ int do_compare(Cli& cli, const RunOptions& o) {
     print_validation(cli, done->answer.variants[1].validation);
   if (done->ratio) {
     fmt::print("  {}\n", conditions_line(done->answer.ran));
-    fmt::print("  A {}: median {}   B {}: median {}\n", o.against, format_ns(done->a.median_ns), o.variant,
+    fmt::print("  A {}: median {}   B {}: median {}\n", o.against, format_ns(done->a.median_ns), name,
                format_ns(done->b.median_ns));
     fmt::print(
         "  B takes {:.3f} x of A's time (bootstrap interval {:.3f} to {:.3f}); interleaved medians, not a "
@@ -148,7 +150,7 @@ int do_compare(Cli& cli, const RunOptions& o) {
   }
   for (const std::string& note : done->answer.notes) fmt::print("  note: {}\n", note);
   if (done->verdict.correctness == validate::Correctness::correct)
-    fmt::print("next: klab save {} --variant {}\n", o.bundle, o.variant);
+    fmt::print("next: klab save {} --variant {}\n", o.bundle, name);
   return code;
 }
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/ids.h"
+#include "compile/cache.h"
 #include "compile/protocol.h"
 
 namespace klab::ops {
@@ -222,7 +223,7 @@ Result<Built> build_variant(Lab& lab, const BuildRequest& request) {
     // An edited copy elsewhere still finds the headers beside the original.
     if (!row.target_file.empty())
       job.options.include_folders.push_back(fs::path(row.target_file).parent_path().string());
-    KLAB_TRY(built.compiler, compile::run_compiler(job));
+    KLAB_TRY(built.compiler, compile::compile_cached(job, klab_cache() / "builds"));
     if (!built.compiler.ok) {
       const ErrorCode code = built.compiler.error ? built.compiler.error->code : ErrorCode::compile_failed;
       return fail(code == ErrorCode::internal ? ErrorCode::compile_failed : code,

@@ -43,7 +43,9 @@ Result<OpenBundle> open_bundle(const fs::path& path) {
     return fail(ErrorCode::not_found, fmt::format("no bundle at {}", path.string()),
                 nearby.empty() ? "make one with `klab capture`" : "bundles there: " + nearby);
   }
-  KLAB_TRY(bundle::Reader reader, bundle::Reader::open(folder));
+  auto opened = bundle::Reader::open(folder);
+  if (!opened) return fail(damaged(std::move(opened.error()), folder));
+  bundle::Reader reader = std::move(*opened);
   std::string id = bundle_id(reader.manifest());
   return OpenBundle{std::move(reader), std::move(id)};
 }
@@ -58,6 +60,16 @@ Result<OpenBundle> open_bundle(Lab& lab, const fs::path& path) {
                                    .kernel = manifest.dispatches.empty() ? "" : manifest.dispatches[0].name,
                                    .made_at = manifest.made_at}));
   return opened;
+}
+
+Error damaged(Error error, const fs::path& bundle) {
+  if (error.what.find(bundle.filename().string()) == std::string::npos)
+    error.what = bundle.string() + ": " + error.what;
+  if (error.hint.empty())
+    error.hint = error.code == ErrorCode::bundle_version
+                     ? "a newer klab made it: use that one"
+                     : "the bundle is damaged: copy it again from where it came from, or capture again";
+  return error;
 }
 
 Status check_dispatch(const OpenBundle& bundle, std::uint32_t dispatch) {

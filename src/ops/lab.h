@@ -61,6 +61,8 @@ std::string bundle_id(const bundle::Manifest& manifest);
 Result<OpenBundle> open_bundle(const fs::path& path);
 /// Also notes the bundle in the store.
 Result<OpenBundle> open_bundle(Lab& lab, const fs::path& path);
+/// An error of reading a bundle, with one thing to try where the reader had none.
+Error damaged(Error error, const fs::path& bundle);
 /// Errors: not_found when the bundle has no dispatch of that number.
 Status check_dispatch(const OpenBundle& bundle, std::uint32_t dispatch);
 

@@ -33,13 +33,17 @@ ErrorCode code_of(replay::Outcome outcome) {
   }
 }
 
-Error error_of(replay::Outcome outcome, const std::optional<Error>& error) {
+Error error_of(replay::Outcome outcome, const std::optional<Error>& error, const fs::path& bundle = {}) {
+  if (error && (error->code == ErrorCode::bundle_corrupt || error->code == ErrorCode::invalid_data) &&
+      !bundle.empty())
+    return damaged(*error, bundle);
   if (error) return *error;
   return Error{code_of(outcome), fmt::format("the replay ended with {}", to_string(outcome)), "", 0};
 }
 
-/// Mode honesty: what ran must be what was asked.
-Status check_mode(const replay::Answer& answer) {
+/// Mode honesty: what ran must be what was asked. Interleaving needs whole ABBA blocks, so a comparison may
+/// run a few launches more than asked, never fewer.
+Status check_mode(const replay::Answer& answer, bool interleaved) {
   const replay::Conditions &asked = answer.asked, &ran = answer.ran;
   std::string differs;
   auto compare = [&](const char* what, const std::string& a, const std::string& b) {
@@ -49,13 +53,21 @@ Status check_mode(const replay::Answer& answer) {
   compare("cache", to_string(asked.cache), to_string(ran.cache));
   compare("memory", asked.memory.empty() ? "as captured" : asked.memory,
           ran.memory.empty() ? "as captured" : ran.memory);
-  compare("iterations", std::to_string(asked.iterations), std::to_string(ran.iterations));
+  if (!interleaved || ran.iterations < asked.iterations)
+    compare("iterations", std::to_string(asked.iterations), std::to_string(ran.iterations));
   if (asked.flush_mb != 0) compare("flush", std::to_string(asked.flush_mb), std::to_string(ran.flush_mb));
   if (asked.mode == replay::Mode::repeats)
     compare("repeats", std::to_string(asked.repeats), std::to_string(ran.repeats));
   if (differs.empty()) return {};
   return fail(ErrorCode::mode_mismatch, "the worker did not run the conditions that were asked: " + differs,
               "the result is refused; is klab-worker of the same version as klab?");
+}
+
+/// The captured code is checked against its hash before anything reads it.
+Status check_code(const OpenBundle& opened, std::uint32_t dispatch) {
+  if (auto code = opened.reader.code(opened.dispatch(dispatch).code); !code)
+    return fail(damaged(code.error(), opened.reader.path()));
+  return {};
 }
 
 std::string code_path(const OpenBundle& opened, std::uint32_t dispatch, const replay::VariantCode& variant) {
@@ -78,6 +90,7 @@ Result<Replayed> replay_dispatch(Lab& lab, const ReplayRequest& request) {
   KLAB_TRY_VOID(check_dispatch(opened, request.dispatch));
   KLAB_TRY(session::Store * store, lab.store());
   KLAB_TRY(Chosen chosen, choose_variant(lab, request.bundle, request.variant));
+  KLAB_TRY_VOID(check_code(opened, request.dispatch));
   Replayed done;
   done.kernel = opened.dispatch(request.dispatch).name;
   done.dispatch = request.dispatch;
@@ -110,7 +123,7 @@ Result<Replayed> replay_dispatch(Lab& lab, const ReplayRequest& request) {
     run.outcome = replay::Outcome::failed;
   if (run.outcome == replay::Outcome::ok) run.outcome = done.variant().outcome;
   const bool ran = run.outcome == replay::Outcome::ok;
-  Status honest = ran ? check_mode(done.answer) : Status{};
+  Status honest = ran ? check_mode(done.answer, false) : Status{};
   if (!honest) run.outcome = replay::Outcome::refused;
   if (ran) {
     done.summary = measure::summarise(done.answer.ran.mode == replay::Mode::repeats &&
@@ -140,6 +153,7 @@ Result<Compared> compare_variants(Lab& lab, const CompareRequest& request) {
   KLAB_TRY(OpenBundle opened, open_bundle(lab, request.bundle));
   KLAB_TRY_VOID(check_dispatch(opened, request.dispatch));
   KLAB_TRY(session::Store * store, lab.store());
+  KLAB_TRY_VOID(check_code(opened, request.dispatch));
   KLAB_TRY(Chosen a, choose_variant(lab, request.bundle, request.against));
   KLAB_TRY(Chosen b, choose_variant(lab, request.bundle, request.variant));
   if (!b.row)
@@ -176,7 +190,7 @@ Result<Compared> compare_variants(Lab& lab, const CompareRequest& request) {
         fmt::format("{}: {}", to_string(variants[1].outcome),
                     variants[1].error ? variants[1].error->what : "no further word from the driver");
   } else {
-    KLAB_TRY_VOID(check_mode(done.answer));
+    KLAB_TRY_VOID(check_mode(done.answer, true));
     verdict.correctness = variants[1].validation.correctness;
     verdict.reason = variants[1].validation.reason;
     done.a = measure::summarise(variants[0].samples_ns);

@@ -143,10 +143,17 @@ Status write_temporary(const fs::path& temporary, const Replacement& r) {
 }
 
 Status write_backup(const fs::path& folder, const std::string& original, const Saved& saved) {
+  std::string record;
+  try {
+    record = Json(saved).dump(2) + "\n";
+  } catch (const std::exception&) {
+    // Its record could not name it, so an undo could not find it.
+    return fail(ErrorCode::unsupported, fmt::format("the path {} is not UTF-8", saved.file),
+                "rename the file or folder");
+  }
   KLAB_TRY_VOID(make_folders(folder));
   KLAB_TRY_VOID(write_file_atomic(folder / kOriginal, original));
-  return write_file_atomic(folder / kRecord,
-                           Json(saved).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  return write_file_atomic(folder / kRecord, record);
 }
 
 // The whole save, under the lock.

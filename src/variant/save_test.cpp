@@ -130,6 +130,9 @@ TEST_F(Save, refuses_what_it_cannot_replace_and_says_why) {
   const auto read_only = plan_save(folder_.add("ro.comp", "old\n", 0444), "x", "");
   EXPECT_EQ(read_only.error().code, ErrorCode::unsupported);
   EXPECT_THAT(read_only.error().what, testing::HasSubstr("read-only"));
+  const std::string odd = folder_.add("caf\xe9.comp", "old\n");
+  EXPECT_EQ(saved(odd, "new\n").error().code, ErrorCode::unsupported);
+  EXPECT_EQ(text(odd), "old\n");
   const std::string linked = folder_.add("one.comp", "old\n");
   fs::create_hard_link(linked, folder_ / "two.comp");
   EXPECT_THAT(plan_save(linked, "x", "").error().what, testing::HasSubstr("hard links"));

@@ -198,7 +198,8 @@ replay::Validation to_validation(const Judged& j, const Reference& r) {
   replay::Validation v;
   v.correctness = judgement.correctness;
   v.reason = judgement.reason;
-  if (!r.captured_difference.empty()) v.reason += "; " + r.captured_difference;
+  if (!r.captured_difference.empty() && j.evidence.not_judged.empty())
+    v.reason += "; " + r.captured_difference;
   v.checked_bytes = j.checked_bytes;
   v.differing_bytes = j.evidence.differing_bytes;
   if (v.differing_bytes == 0)

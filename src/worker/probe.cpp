@@ -160,14 +160,18 @@ Result<Probed> probe_poison(const replay::Request& request, const Deadline& dead
   Fd masks(::memfd_create("klab-masks", MFD_CLOEXEC));
   if (!masks) return fail_errno(errno, "memfd_create");
   Probed probed;
+  std::map<std::string, std::string> dropped;  // why -> regions
   KLAB_TRY_VOID(run_tasks(
       message_for(request, "poison"), units.size(), masks.get(), deadline, [](std::size_t, const Json&) {},
       [&](std::size_t task, const std::string& why) {
         const auto& r = dispatch.regions[units[task].region];
-        probed.notes.push_back(
-            fmt::format("region {}{} was not poisoned: the kernel ran on a poisoned copy of it and {}", r.id,
-                        r.name.empty() ? "" : " (" + r.name + ")", why));
+        auto& names = dropped[why];
+        names +=
+            fmt::format("{}{}{}", names.empty() ? "" : ", ", r.id, r.name.empty() ? "" : " (" + r.name + ")");
       }));
+  for (const auto& [why, names] : dropped)
+    probed.notes.push_back(
+        fmt::format("not poisoned: region {}; the kernel ran on a poisoned copy and {}", names, why));
   KLAB_TRY_VOID(read_masks(masks.get(), probed.chunks));
   return probed;
 }

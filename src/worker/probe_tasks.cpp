@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The disposable process: runs the baseline over poisons and mutations, and may die of it.
 
+#include <algorithm>
+#include <chrono>
+
 #include <fmt/format.h>
 
 #include "worker/probe.h"
@@ -9,32 +12,13 @@
 namespace klab::worker {
 namespace {
 
-constexpr double kLaunchSeconds = 20;
-// A larger region is uploaded by the device's fill in pieces of this.
-constexpr std::uint64_t kFillPiece = 64u << 20;
+// A launch over other inputs may loop for ever: it is given this many times what the captured input takes.
+constexpr double kFirstLaunchSeconds = 60, kLaunchTimes = 50, kLeastSeconds = 2, kMostSeconds = 30;
+double launch_seconds = kFirstLaunchSeconds;  // one thread, one job
 
 Status launch_once(Loaded& loaded, const Variant& baseline, const Deadline& deadline) {
   const gpu::Step step = gpu::Step::launch_of(baseline.launch.id(), false);
-  KLAB_TRY_VOID(loaded.gpu().run(std::span(&step, 1), deadline.timeout_ns(kLaunchSeconds)));
-  return {};
-}
-
-/// Poisons a unit: whole words by the device, ragged ends by upload.
-Status poison(Loaded& loaded, const PoisonUnit& unit, int which, const Deadline& deadline) {
-  const gpu::MemoryId memory = loaded.placed(unit.region).id;
-  const std::uint64_t end = unit.offset + unit.size;
-  const std::uint64_t from = std::min((unit.offset + 3) / 4 * 4, end), to = std::max(end / 4 * 4, from);
-  auto ragged = [&](std::uint64_t a, std::uint64_t b) -> Status {
-    validate::ByteBuffer bytes(b - a);
-    validate::fill_poison(bytes, which, a);
-    return bytes.empty() ? Status() : loaded.gpu()->upload(memory, a, bytes);
-  };
-  KLAB_TRY_VOID(ragged(unit.offset, from));
-  KLAB_TRY_VOID(ragged(to, end));
-  std::vector<gpu::Step> steps;
-  for (std::uint64_t at = from; at < to; at += kFillPiece)
-    steps.push_back(gpu::Step::fill_of(memory, at, std::min(kFillPiece, to - at), validate::kPoison[which]));
-  if (!steps.empty()) KLAB_TRY_VOID(loaded.gpu().run(steps, deadline.timeout_ns(kLaunchSeconds)));
+  KLAB_TRY_VOID(loaded.gpu().run(std::span(&step, 1), deadline.timeout_ns(launch_seconds)));
   return {};
 }
 
@@ -45,12 +29,39 @@ ChunkList chunks_of(const Loaded& loaded, const PoisonUnit& unit) {
   return list;
 }
 
-validate::Mask covered(const Loaded::Chunk& c, const PoisonUnit& unit) {
+/// Bytes of a chunk that are poisoned: the unit's, but for words that point into the capture. A poisoned
+/// pointer tells nothing but that the kernel follows it.
+Result<validate::Mask> covered(const Loaded& loaded, ChunkId id, const PoisonUnit& unit) {
+  const auto& c = loaded.chunk(id);
   validate::Mask mask(c.size);
   const std::uint64_t from = std::max(unit.offset, c.offset),
                       to = std::min(unit.offset + unit.size, c.offset + c.size);
   for (std::uint64_t i = from; i < to; ++i) mask.set(i - c.offset);
+  KLAB_TRY(const auto pre, loaded.pre(id));
+  mask.remove(loaded.relocator().pointer_words(pre));
   return mask;
+}
+
+/// Poisons a unit. Chunks without pointers and ragged ends are filled by the device, the rest is uploaded.
+Status poison(Loaded& loaded, const PoisonUnit& unit, int which, const Deadline& deadline) {
+  std::vector<gpu::Step> steps;
+  for (const ChunkId id : chunks_of(loaded, unit)) {
+    const auto& c = loaded.chunk(id);
+    KLAB_TRY(const auto mask, covered(loaded, id, unit));
+    if (mask.count() == c.size && c.size % 4 == 0) {
+      const gpu::MemoryId memory = loaded.placed(unit.region).id;
+      if (!steps.empty() && steps.back().to_offset + steps.back().size == c.offset)
+        steps.back().size += c.size;
+      else
+        steps.push_back(gpu::Step::fill_of(memory, c.offset, c.size, validate::kPoison[which]));
+      continue;
+    }
+    KLAB_TRY(auto bytes, loaded.pre(id));
+    validate::apply_poison(bytes, mask, which, c.offset);
+    KLAB_TRY_VOID(loaded.upload(id, bytes));
+  }
+  if (!steps.empty()) KLAB_TRY_VOID(loaded.gpu().run(steps, deadline.timeout_ns(launch_seconds)));
+  return {};
 }
 
 Status write_record(ChunkId chunk, const ProbedChunk& p) {
@@ -71,10 +82,10 @@ Status probe_unit(Loaded& loaded, const Variant& baseline, const PoisonUnit& uni
   for (int which = 0; which < 2; ++which) {
     KLAB_TRY_VOID(loaded.make_pristine(deadline));
     KLAB_TRY_VOID(poison(loaded, unit, which, deadline));
-    KLAB_TRY_VOID(loaded.gpu().run(hash_steps, deadline.timeout_ns(kLaunchSeconds)));
+    KLAB_TRY_VOID(loaded.gpu().run(hash_steps, deadline.timeout_ns(launch_seconds)));
     KLAB_TRY(const auto before, loaded.read_hashes(hashes));
     KLAB_TRY_VOID(launch_once(loaded, baseline, deadline));
-    KLAB_TRY_VOID(loaded.gpu().run(hash_steps, deadline.timeout_ns(kLaunchSeconds)));
+    KLAB_TRY_VOID(loaded.gpu().run(hash_steps, deadline.timeout_ns(launch_seconds)));
     KLAB_TRY(const auto now, loaded.read_hashes(hashes));
     for (std::size_t k = 0; k < list.size(); ++k) {
       // A captured change that poison suppresses (a conditional writer) must be seen as judged too.
@@ -85,7 +96,7 @@ Status probe_unit(Loaded& loaded, const Variant& baseline, const PoisonUnit& uni
   }
   for (const ChunkId id : touched) {
     const auto& c = loaded.chunk(id);
-    const validate::Mask mask = covered(c, unit);
+    KLAB_TRY(const auto mask, covered(loaded, id, unit));
     for (int which = 0; which < 2; ++which) {
       if (after[which].count(id) != 0) continue;
       // Not written over this poison: what it held then is known.
@@ -131,6 +142,12 @@ Status run_probe(const Json& pending, const replay::Request& request, Loaded& lo
     read_optional(pending, "mutations", mutations);
   } catch (const std::exception& e) {
     return fail(ErrorCode::invalid_data, e.what());
+  }
+  for (int warm = 0; warm < 2; ++warm) {  // the first one compiles
+    const auto start = Deadline::Clock::now();
+    KLAB_TRY_VOID(launch_once(loaded, baseline, deadline));
+    const double took = std::chrono::duration<double>(Deadline::Clock::now() - start).count();
+    if (warm == 1) launch_seconds = std::clamp(kLaunchTimes * took, kLeastSeconds, kMostSeconds);
   }
   const auto units = poison_units(loaded.dispatch());
   const std::size_t count = what == "poison" ? units.size() : mutations.size();

@@ -62,7 +62,12 @@ TEST(Interleave, is_balanced_and_paired) {
     EXPECT_EQ(abba, 5u);
   }
   EXPECT_NE(interleave(2, 40, 1, 1), interleave(2, 40, 1, 2));
-  EXPECT_EQ(interleave(2, 3, 1, 1).size(), 8u);  // rounded up to whole blocks
+  for (std::uint32_t n = 1; n < 12; ++n)
+    for (const std::uint32_t run : {1u, 5u}) {
+      const auto order = interleave(2, n, run, 1);
+      EXPECT_EQ(std::count(order.begin(), order.end(), 0u), n);
+      EXPECT_EQ(std::count(order.begin(), order.end(), 1u), n);
+    }
   EXPECT_EQ(interleave(1, 7, 1, 1).size(), 7u);
 }
 

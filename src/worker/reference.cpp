@@ -77,6 +77,20 @@ Result<ChunkList> find_variation(Reference& r, Loaded& loaded, const Variant& ba
   return more;
 }
 
+/// Elements that the proof replay of this capture saw vary: eight runs here may miss what it caught.
+void add_proven_variation(Reference& r, const Loaded& loaded) {
+  for (const auto& range : loaded.dispatch().proof.varying) {
+    for (std::uint64_t at = range.offset; at < range.offset + range.size; ++at) {
+      const ChunkId id = loaded.chunk_at(range.region, at);
+      const auto it = std::lower_bound(r.written.begin(), r.written.end(), id);
+      if (it == r.written.end() || *it != id) continue;
+      auto& mask = r.varying[static_cast<std::size_t>(it - r.written.begin())];
+      if (mask.size() == 0) mask = validate::Mask(loaded.chunk(id).size);
+      mask.set(at - loaded.chunk(id).offset);
+    }
+  }
+}
+
 /// Images whose write-only bytes are poison; bytes that turn out to matter are taken out again.
 Status make_images(Reference& r, Loaded& loaded, const Variant& baseline, const Deadline& deadline) {
   for (int round = 0; round < 4; ++round) {
@@ -177,6 +191,7 @@ Result<Reference> make_reference(Loaded& loaded, const Variant& baseline, const 
     if (more.empty() || round == 3) break;
     r.written = merge(r.written, more);
   }
+  if (options.full) add_proven_variation(r, loaded);
   r.written_bytes.resize(r.written.size());
   r.write_only.resize(r.written.size());
   r.dependent.resize(r.written.size());

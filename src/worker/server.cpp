@@ -133,7 +133,12 @@ Status Server::load(const replay::Request& request, const Deadline& deadline, re
   KLAB_TRY_VOID(open_device(reader.manifest(), request, answer));
   const std::string capture =
       fmt::format("{} {} {}", content_key(reader.manifest()), request.dispatch, device_key_);
-  const std::string key = fmt::format("{}\n{}\n{}", capture, request.bundle, request.conditions.memory);
+  // The proof's outcome is used too (what it saw vary), but it changes nothing of what was probed.
+  const std::string proofs = request.dispatch < reader.manifest().dispatches.size()
+                                 ? Json(reader.manifest().dispatches[request.dispatch].proof).dump()
+                                 : std::string();
+  const std::string key =
+      fmt::format("{}\n{}\n{}\n{}", capture, request.bundle, request.conditions.memory, proofs);
   if (loaded_ == nullptr || loaded_key_ != key) {
     loaded_.reset();
     loaded_key_.clear();

@@ -54,6 +54,7 @@ struct TestBundle {
                                 .driver_version = "1",
                                 .uuid = "fa6e0000000000000000000000000001"};
   std::string kind = "fake";
+  bundle::Proof proof;
 
   Status write(const fs::path& path) const {
     KLAB_TRY(auto w, bundle::Writer::create(path, {.replace = true}));
@@ -90,6 +91,7 @@ struct TestBundle {
     }
     if (!push.empty()) d.push_ranges.push_back({0, static_cast<std::uint32_t>(push.size())});
     d.push_constants = Bytes(push);
+    d.proof = proof;
     KLAB_TRY(d.code, w.add_code(kind, kind == "spirv" ? "spv" : "txt", code));
     m.dispatches.push_back(d);
     KLAB_TRY_VOID(w.seal(std::move(m)));

@@ -244,9 +244,10 @@ std::vector<std::uint32_t> interleave(std::uint32_t variants, std::uint32_t iter
   std::vector<std::uint32_t> first;
   for (std::uint32_t b = 0; b < blocks; ++b) first.push_back((b + seed) % 2);
   std::shuffle(first.begin(), first.end(), random);
+  std::uint32_t left[2] = {iterations, iterations};
   for (const std::uint32_t a : first)
     for (const std::uint32_t letter : {a, 1 - a, 1 - a, a})
-      for (std::uint32_t k = 0; k < run; ++k) order.push_back(letter);
+      for (std::uint32_t k = 0; k < run && left[letter] > 0; ++k, --left[letter]) order.push_back(letter);
   return order;
 }
 

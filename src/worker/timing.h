@@ -52,8 +52,8 @@ Result<TimingFacts> time_isolated(const TimingSetup& setup, std::vector<Timed>& 
 Result<TimingFacts> time_sustained(const TimingSetup& setup, std::vector<Timed>& timed,
                                    const std::vector<std::uint32_t>& order, const Deadline& deadline);
 
-/// 0,0,0,... for one variant; for two ABBA or BAAB blocks by chance, each variant `iterations` times (rounded
-/// up to even). `run`: launches per letter (sustained), 1 for isolated.
+/// 0,0,0,... for one variant; for two ABBA or BAAB blocks by chance, each variant exactly `iterations` times
+/// (the last block may be cut short). `run`: launches per letter (sustained), 1 for isolated.
 std::vector<std::uint32_t> interleave(std::uint32_t variants, std::uint32_t iterations, std::uint32_t run,
                                       std::uint32_t seed);
 

@@ -77,7 +77,10 @@ class VulkanWorker : public ::testing::Test {
     return a.value_or(Answer{});
   }
   Request request(const std::string& verb, std::vector<replay::VariantCode> variants = {}) {
-    return {.verb = verb, .bundle = bundle, .variants = std::move(variants)};
+    Request r{.verb = verb, .bundle = bundle, .variants = std::move(variants)};
+    r.conditions.cache =
+        replay::CacheState::warm;  // flushing a CPU's caches takes longer than all of these kernels
+    return r;
   }
 };
 
@@ -103,6 +106,21 @@ TEST_F(VulkanWorker, replays_saxpy_in_place) {
   EXPECT_EQ(a.device.api, "vulkan");
 }
 
+TEST_F(VulkanWorker, regions_of_any_size_are_checked_to_their_last_byte) {
+  TestBundle b = linear("scale", 1000, false);
+  std::vector<std::byte> odd(bundle::kChunkSize + 1003, std::byte{0x5a});
+  b.regions.push_back({"odd", odd, odd, 0, false});
+  write(b);
+  EXPECT_EQ(ask(request("proof")).proof.state, ProofState::equal);
+  EXPECT_EQ(ask(request("replay", {{}})).variants.at(0).validation.correctness, Correctness::correct);
+  b.regions[2].post.back() = std::byte{0};
+  write(b);
+  const Answer a = ask(request("proof"));
+  EXPECT_EQ(a.proof.state, ProofState::differs);
+  EXPECT_EQ(a.proof.differing_bytes, 1u);
+  EXPECT_THAT(a.proof.detail, HasSubstr("region 2 (odd)"));
+}
+
 TEST_F(VulkanWorker, tells_right_variants_from_wrong_ones) {
   write(linear("scale", 100000, false));
   Request r = request("compare", {{.label = "A"}, {.label = "B", .code = shader("scale4")}});
@@ -125,6 +143,18 @@ TEST_F(VulkanWorker, tells_right_variants_from_wrong_ones) {
   r.variants[1].code.clear();
   r.variants[1].launch.grid = bundle::Dim3{1562, 1, 1};
   EXPECT_EQ(ask(r).variants.at(1).validation.correctness, Correctness::incorrect);
+}
+
+TEST_F(VulkanWorker, a_cold_launch_is_flushed_and_the_answer_says_how) {
+  write(linear("scale", 1000, false));
+  Request r = request("replay", {{}});
+  r.conditions.cache = replay::CacheState::cold;
+  r.conditions.iterations = 2;
+  const Answer a = ask(r);
+  EXPECT_EQ(a.ran.cache, replay::CacheState::cold);
+  EXPECT_THAT(a.notes, ::testing::Contains(HasSubstr("written before each launch")));
+  r.conditions.flush_mb = 4;
+  EXPECT_EQ(ask(r).ran.flush_mb, 4u);
 }
 
 TEST_F(VulkanWorker, a_variant_without_the_entry_point_leaves_the_other_side_alone) {
@@ -231,8 +261,12 @@ TEST_F(VulkanWorker, a_nondeterministic_float_sum_is_named) {
     ASSERT_EQ(proof.proof.varying.size(), 1u);
     EXPECT_EQ(proof.proof.varying[0].region, 1u);
     EXPECT_EQ(proof.proof.varying[0].offset, 0u);
+    // As a capture does: the proof goes into the bundle, and replays use what it saw.
+    b.proof = proof.proof;
+    write(b);
     const Answer a = ask(request("replay", {{}}));
     EXPECT_EQ(a.variants.at(0).validation.correctness, Correctness::not_verified);
+    EXPECT_EQ(a.variants[0].validation.masked_bytes, 4u);
     EXPECT_THAT(a.variants[0].validation.reason, HasSubstr("of 2 elements vary"));
   } else {
     EXPECT_EQ(proof.proof.state, ProofState::differs);

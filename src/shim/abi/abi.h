@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a shim and klab say to each other: C records over one AF_UNIX SOCK_SEQPACKET connection for each process of
- * the target, bulk data through a shared ring of slots.
- * Not here: what is done with them (shim/vulkan, capture/).
+ * What a shim and klab say to each other: C records over one AF_UNIX SOCK_SEQPACKET connection for each
+ * process of the target, bulk data through a shared ring of slots. Not here: what is done with them
+ * (shim/vulkan, capture/).
  *
- * Every message is one packet that starts with klab_header; `size` is the packet's own length, so a record that grows
- * at its end can still be read by an older klab (it looks at the members that it knows). Texts follow the fixed part,
- * in the order of their *_length members, unterminated.
+ * Every message is one packet that starts with klab_header; `size` is the packet's own length, so a record
+ * that grows at its end can still be read by an older klab (it looks at the members that it knows). Texts
+ * follow the fixed part, in the order of their *_length members, unterminated.
  *
  * A process connects to $KLAB_CAPTURE_SOCKET, sends HELLO, and receives CONFIG with the ring's descriptor
  * (SCM_RIGHTS). Then it sends records as things happen. It waits only after SIZE (for ANSWER), and when all
@@ -26,22 +26,22 @@
 enum klab_message {
   /* shim -> klab */
   KLAB_HELLO = 1,
-  KLAB_DEVICE = 2,        /* before any record that names this device */
-  KLAB_KERNEL = 3,        /* before any record that names this kernel; its code follows as DATA when has_code */
-  KLAB_ROWS = 4,          /* trace mode: klab_row[count] */
+  KLAB_DEVICE = 2, /* before any record that names this device */
+  KLAB_KERNEL = 3, /* before any record that names this kernel; its code follows as DATA when has_code */
+  KLAB_ROWS = 4,   /* trace mode: klab_row[count] */
   KLAB_CAPTURE_BEGIN = 5, /* one at a time in a process */
   KLAB_BINDINGS = 6,      /* klab_binding[count] */
   KLAB_LAYOUT = 7,        /* klab_layout_slot[count] */
   KLAB_SPEC = 8,          /* klab_spec[count] */
   KLAB_PUSH_RANGES = 9,   /* klab_push_range[count] */
   KLAB_REGION = 10,
-  KLAB_SIZE = 11,         /* bytes known so far; klab answers before their data is sent */
-  KLAB_DATA = 12,         /* a slot is filled; klab gives it back with ACK */
-  KLAB_CAPTURE_END = 13,  /* all of one capture has been sent */
-  KLAB_REFUSED = 14,      /* the wanted execution cannot be captured; text says what it uses */
-  KLAB_NOTE = 15,         /* something was left out, or is worth a warning */
-  KLAB_SUBMITTED = 17,    /* the submission that held wanted executions is on its way */
-  KLAB_COUNTS = 16,       /* klab_count[count]: executions of each kernel so far, absolute */
+  KLAB_SIZE = 11,        /* bytes known so far; klab answers before their data is sent */
+  KLAB_DATA = 12,        /* a slot is filled; klab gives it back with ACK */
+  KLAB_CAPTURE_END = 13, /* all of one capture has been sent */
+  KLAB_REFUSED = 14,     /* the wanted execution cannot be captured; text says what it uses */
+  KLAB_NOTE = 15,        /* something was left out, or is worth a warning */
+  KLAB_SUBMITTED = 17,   /* the submission that held wanted executions is on its way */
+  KLAB_COUNTS = 16,      /* klab_count[count]: executions of each kernel so far, absolute */
   /* klab -> shim */
   KLAB_CONFIG = 64,
   KLAB_ANSWER = 65,
@@ -50,7 +50,11 @@ enum klab_message {
 
 enum klab_mode { KLAB_MODE_NONE = 0, KLAB_MODE_TRACE = 1, KLAB_MODE_CAPTURE = 2 };
 enum klab_scope { KLAB_SCOPE_REACHABLE = 0, KLAB_SCOPE_ALL = 1 };
-enum klab_answer { KLAB_GO = 1, KLAB_STOP = 2, KLAB_COUNT_ONLY = 3 /* over the cap: find out how much it would be */ };
+enum klab_answer {
+  KLAB_GO = 1,
+  KLAB_STOP = 2,
+  KLAB_COUNT_ONLY = 3 /* over the cap: find out how much it would be */
+};
 enum klab_data { KLAB_DATA_CODE = 1, KLAB_DATA_PRE = 2, KLAB_DATA_POST = 3 };
 enum klab_reached { KLAB_REACHED_BINDING = 0, KLAB_REACHED_POINTER = 1, KLAB_REACHED_SCOPE = 2 };
 enum klab_call {
@@ -123,7 +127,8 @@ typedef struct klab_row {
   double begin_ns, gpu_ns; /* gpu_ns 0: not known */
 } klab_row;
 
-typedef struct klab_list { /* ROWS, BINDINGS, LAYOUT, SPEC, PUSH_RANGES, COUNTS: + `count` records of that kind */
+typedef struct klab_list { /* ROWS, BINDINGS, LAYOUT, SPEC, PUSH_RANGES, COUNTS: + `count` records of that
+                              kind */
   klab_header h;
   uint32_t device;
   uint32_t count;
@@ -187,8 +192,8 @@ typedef struct klab_size {
 
 typedef struct klab_data_record {
   klab_header h;
-  uint32_t kind;  /* klab_data */
-  uint32_t id;    /* kernel or region */
+  uint32_t kind;   /* klab_data */
+  uint32_t id;     /* kernel or region */
   uint64_t offset; /* in the code or region; a multiple of the slot size */
   uint32_t slot;
   uint32_t bytes;

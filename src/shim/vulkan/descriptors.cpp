@@ -37,7 +37,8 @@ Element buffer_element(Device& d, VkDescriptorType type, const VkDescriptorBuffe
 }
 
 VKAPI_ATTR VkResult VKAPI_CALL CreateDescriptorPool(VkDevice device, const VkDescriptorPoolCreateInfo* info,
-                                                    const VkAllocationCallbacks* allocator, VkDescriptorPool* out) {
+                                                    const VkAllocationCallbacks* allocator,
+                                                    VkDescriptorPool* out) {
   Device& d = *find_device(device);
   const VkResult result = d.next.CreateDescriptorPool(device, info, allocator, out);
   if (result >= 0)
@@ -74,7 +75,8 @@ VKAPI_ATTR VkResult VKAPI_CALL ResetDescriptorPool(VkDevice device, VkDescriptor
   return d.next.ResetDescriptorPool(device, pool, flags);
 }
 
-VKAPI_ATTR VkResult VKAPI_CALL AllocateDescriptorSets(VkDevice device, const VkDescriptorSetAllocateInfo* info,
+VKAPI_ATTR VkResult VKAPI_CALL AllocateDescriptorSets(VkDevice device,
+                                                      const VkDescriptorSetAllocateInfo* info,
                                                       VkDescriptorSet* out) {
   Device& d = *find_device(device);
   const VkResult result = d.next.AllocateDescriptorSets(device, info, out);
@@ -126,8 +128,10 @@ void copy(Device& d, const VkCopyDescriptorSet& c) {
   for (std::uint32_t i = 0; i < c.descriptorCount; ++i, ++source.element, ++target.element) {
     const auto it = from->second->elements.find(source.key());
     const std::uint64_t key = target.key();
-    if (it != from->second->elements.end()) to->second->elements[key] = Element(it->second);
-    else to->second->elements.erase(key);
+    if (it != from->second->elements.end())
+      to->second->elements[key] = Element(it->second);
+    else
+      to->second->elements.erase(key);
   }
 }
 
@@ -161,21 +165,20 @@ VkResult create_template(VkDevice device, const VkDescriptorUpdateTemplateCreate
     });
   return result;
 }
-VKAPI_ATTR VkResult VKAPI_CALL CreateDescriptorUpdateTemplate(VkDevice device,
-                                                              const VkDescriptorUpdateTemplateCreateInfo* info,
-                                                              const VkAllocationCallbacks* allocator,
-                                                              VkDescriptorUpdateTemplate* out) {
+VKAPI_ATTR VkResult VKAPI_CALL
+CreateDescriptorUpdateTemplate(VkDevice device, const VkDescriptorUpdateTemplateCreateInfo* info,
+                               const VkAllocationCallbacks* allocator, VkDescriptorUpdateTemplate* out) {
   return create_template<&DeviceNext::CreateDescriptorUpdateTemplate>(device, info, allocator, out);
 }
-VKAPI_ATTR VkResult VKAPI_CALL CreateDescriptorUpdateTemplateKHR(VkDevice device,
-                                                                 const VkDescriptorUpdateTemplateCreateInfo* info,
-                                                                 const VkAllocationCallbacks* allocator,
-                                                                 VkDescriptorUpdateTemplate* out) {
+VKAPI_ATTR VkResult VKAPI_CALL
+CreateDescriptorUpdateTemplateKHR(VkDevice device, const VkDescriptorUpdateTemplateCreateInfo* info,
+                                  const VkAllocationCallbacks* allocator, VkDescriptorUpdateTemplate* out) {
   return create_template<&DeviceNext::CreateDescriptorUpdateTemplateKHR>(device, info, allocator, out);
 }
 
 template <auto Next>
-void update_with_template(VkDevice device, VkDescriptorSet set, VkDescriptorUpdateTemplate which, const void* data) {
+void update_with_template(VkDevice device, VkDescriptorSet set, VkDescriptorUpdateTemplate which,
+                          const void* data) {
   Device& d = *find_device(device);
   (d.next.*Next)(device, set, which, data);
   quietly([&] {
@@ -186,11 +189,13 @@ void update_with_template(VkDevice device, VkDescriptorSet set, VkDescriptorUpda
   });
 }
 VKAPI_ATTR void VKAPI_CALL UpdateDescriptorSetWithTemplate(VkDevice device, VkDescriptorSet set,
-                                                           VkDescriptorUpdateTemplate which, const void* data) {
+                                                           VkDescriptorUpdateTemplate which,
+                                                           const void* data) {
   update_with_template<&DeviceNext::UpdateDescriptorSetWithTemplate>(device, set, which, data);
 }
 VKAPI_ATTR void VKAPI_CALL UpdateDescriptorSetWithTemplateKHR(VkDevice device, VkDescriptorSet set,
-                                                              VkDescriptorUpdateTemplate which, const void* data) {
+                                                              VkDescriptorUpdateTemplate which,
+                                                              const void* data) {
   update_with_template<&DeviceNext::UpdateDescriptorSetWithTemplateKHR>(device, set, which, data);
 }
 
@@ -203,8 +208,9 @@ void write(Device& d, SetContents& set, const VkWriteDescriptorSet& w) {
     return;
   }
   for (std::uint32_t i = 0; i < w.descriptorCount; ++i, ++at.element)
-    set.elements[at.key()] = is_buffer_type(w.descriptorType) ? buffer_element(d, w.descriptorType, w.pBufferInfo[i])
-                                                              : Element{.type = w.descriptorType};
+    set.elements[at.key()] = is_buffer_type(w.descriptorType)
+                                 ? buffer_element(d, w.descriptorType, w.pBufferInfo[i])
+                                 : Element{.type = w.descriptorType};
 }
 
 void write_template(Device& d, SetContents& set, const UpdateTemplate& t, const void* data) {
@@ -215,8 +221,8 @@ void write_template(Device& d, SetContents& set, const UpdateTemplate& t, const 
       continue;
     }
     for (std::uint32_t i = 0; i < e.descriptorCount; ++i, ++at.element) {
-      const auto* info = reinterpret_cast<const VkDescriptorBufferInfo*>(static_cast<const char*>(data) + e.offset +
-                                                                         i * e.stride);
+      const auto* info = reinterpret_cast<const VkDescriptorBufferInfo*>(static_cast<const char*>(data) +
+                                                                         e.offset + i * e.stride);
       set.elements[at.key()] = is_buffer_type(e.descriptorType) ? buffer_element(d, e.descriptorType, *info)
                                                                 : Element{.type = e.descriptorType};
     }

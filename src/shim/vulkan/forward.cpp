@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Capture mode: every other command goes into the segment that is being recorded. Generated from commands.def.
+// Capture mode: every other command goes into the segment that is being recorded. Generated from
+// commands.def.
 #include "shim/vulkan/record.h"
 
 namespace klab::shim {
@@ -31,8 +32,9 @@ struct Forward<C, E, R(VKAPI_PTR*)(VkCommandBuffer, A...)> {
 std::vector<Hook> forward_hooks() {
   return {
 #define KLAB_OWN(name)
-#define KLAB_CMD(name, effect)                                                                                  \
-  {#name, reinterpret_cast<PFN_vkVoidFunction>(&Forward<Command::name, Effect::effect, PFN_##name>::call), kCapture},
+#define KLAB_CMD(name, effect)                                                                             \
+  {#name, reinterpret_cast<PFN_vkVoidFunction>(&Forward<Command::name, Effect::effect, PFN_##name>::call), \
+   kCapture},
 #include "shim/vulkan/commands.def"
 #undef KLAB_OWN
 #undef KLAB_CMD

@@ -117,13 +117,15 @@ bool Link::handshake(int fd) {
   const ssize_t got = ::recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
   int ring = -1;
   for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c))
-    if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) std::memcpy(&ring, CMSG_DATA(c), sizeof ring);
+    if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
+      std::memcpy(&ring, CMSG_DATA(c), sizeof ring);
   klab_config c{};
   bool ok = got >= static_cast<ssize_t>(sizeof c);
   if (ok) {
     std::memcpy(&c, packet, sizeof c);
     ok = c.h.type == KLAB_CONFIG && c.abi_version == KLAB_ABI_VERSION && c.slot_bytes == KLAB_SLOT_BYTES &&
-         c.slot_count >= 1 && c.slot_count <= 1024 && c.kernel_length <= KLAB_MAX_TEXT && c.nth_count <= KLAB_MAX_NTH &&
+         c.slot_count >= 1 && c.slot_count <= 1024 && c.kernel_length <= KLAB_MAX_TEXT &&
+         c.nth_count <= KLAB_MAX_NTH &&
          sizeof c + c.kernel_length + c.nth_count * sizeof(std::uint64_t) <= static_cast<std::size_t>(got);
   }
   struct stat st {};
@@ -143,7 +145,8 @@ bool Link::handshake(int fd) {
   config_.deadline_ns = c.deadline_ns;
   config_.kernel.assign(packet + sizeof c, c.kernel_length);
   config_.nth.resize(c.nth_count);
-  std::memcpy(config_.nth.data(), packet + sizeof c + c.kernel_length, c.nth_count * sizeof(std::uint64_t));
+  if (c.nth_count != 0)
+    std::memcpy(config_.nth.data(), packet + sizeof c + c.kernel_length, c.nth_count * sizeof(std::uint64_t));
   return true;
 }
 
@@ -180,12 +183,14 @@ bool Link::send_locked(void* fixed, std::size_t size, std::uint32_t type,
   }
 }
 
-bool Link::send(void* fixed, std::size_t size, std::uint32_t type, std::initializer_list<std::string_view> tails) {
+bool Link::send(void* fixed, std::size_t size, std::uint32_t type,
+                std::initializer_list<std::string_view> tails) {
   std::lock_guard hold(lock_);
   return send_locked(fixed, size, type, tails);
 }
 
-bool Link::send_list(std::uint32_t type, std::uint32_t device, const void* rows, std::size_t each, std::size_t count) {
+bool Link::send_list(std::uint32_t type, std::uint32_t device, const void* rows, std::size_t each,
+                     std::size_t count) {
   const std::size_t at_once = (KLAB_MAX_PACKET / 2) / each;
   const char* p = static_cast<const char*>(rows);
   std::lock_guard hold(lock_);
@@ -230,8 +235,8 @@ bool Link::receive_locked(std::uint32_t* answer) {
   return true;
 }
 
-bool Link::send_data(std::uint32_t kind, std::uint32_t id, std::uint64_t offset, const void* bytes, std::size_t size,
-                     const std::byte** copy) {
+bool Link::send_data(std::uint32_t kind, std::uint32_t id, std::uint64_t offset, const void* bytes,
+                     std::size_t size, const std::byte** copy) {
   std::lock_guard hold(lock_);
   while (free_.empty())
     if (!receive_locked(nullptr)) return false;

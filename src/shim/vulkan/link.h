@@ -37,13 +37,17 @@ class Link {
   bool live() const { return live_.load(std::memory_order_relaxed); }
   const Config& config() const { return config_; }
 
-  /// Sends one record: `fixed` with its header filled in here, then the texts. False: klab is gone or it does not fit.
-  bool send(void* fixed, std::size_t size, std::uint32_t type, std::initializer_list<std::string_view> tails = {});
+  /// Sends one record: `fixed` with its header filled in here, then the texts. False: klab is gone or it does
+  /// not fit.
+  bool send(void* fixed, std::size_t size, std::uint32_t type,
+            std::initializer_list<std::string_view> tails = {});
   /// Sends `count` records of `each` bytes as klab_list packets.
-  bool send_list(std::uint32_t type, std::uint32_t device, const void* rows, std::size_t each, std::size_t count);
-  /// Copies `bytes` (at most a slot) into the ring and announces it. `copy` is where it lies until the next call.
-  bool send_data(std::uint32_t kind, std::uint32_t id, std::uint64_t offset, const void* bytes, std::size_t size,
-                 const std::byte** copy = nullptr);
+  bool send_list(std::uint32_t type, std::uint32_t device, const void* rows, std::size_t each,
+                 std::size_t count);
+  /// Copies `bytes` (at most a slot) into the ring and announces it. `copy` is where it lies until the next
+  /// call.
+  bool send_data(std::uint32_t kind, std::uint32_t id, std::uint64_t offset, const void* bytes,
+                 std::size_t size, const std::byte** copy = nullptr);
   /// Sends and waits for the answer; 0: klab is gone.
   std::uint32_t ask(void* fixed, std::size_t size, std::uint32_t type);
 
@@ -52,7 +56,8 @@ class Link {
 
  private:
   bool handshake(int fd);
-  bool send_locked(void* fixed, std::size_t size, std::uint32_t type, std::initializer_list<std::string_view> tails);
+  bool send_locked(void* fixed, std::size_t size, std::uint32_t type,
+                   std::initializer_list<std::string_view> tails);
   bool receive_locked(std::uint32_t* answer);
   void drop_locked(const char* why);
 

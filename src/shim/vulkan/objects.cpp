@@ -7,12 +7,37 @@
 namespace klab::shim {
 namespace {
 
+// Newer than the headers that this layer is built with: VK_KHR_map_memory2 and VK_KHR_maintenance5, both in
+// Vulkan 1.4.
+struct MemoryMapInfo {
+  VkStructureType type;
+  const void* next;
+  VkFlags flags;
+  VkDeviceMemory memory;
+  VkDeviceSize offset, size;
+};
+struct MemoryUnmapInfo {
+  VkStructureType type;
+  const void* next;
+  VkFlags flags;
+  VkDeviceMemory memory;
+};
+using MapMemory2Function = VkResult(VKAPI_PTR*)(VkDevice, const MemoryMapInfo*, void**);
+using UnmapMemory2Function = VkResult(VKAPI_PTR*)(VkDevice, const MemoryUnmapInfo*);
+struct BufferUsage2 {
+  VkStructureType type;
+  const void* next;
+  VkFlags64 usage;
+};
+constexpr auto kBufferUsage2 = static_cast<VkStructureType>(1000470006);
+
 VKAPI_ATTR VkResult VKAPI_CALL AllocateMemory(VkDevice device, const VkMemoryAllocateInfo* info,
                                               const VkAllocationCallbacks* allocator, VkDeviceMemory* out) {
   Device& d = *find_device(device);
   auto* flags = const_cast<VkMemoryAllocateFlagsInfo*>(
       in_chain<VkMemoryAllocateFlagsInfo>(info->pNext, VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO));
-  const bool ask_address = d.address_capture && flags != nullptr && (flags->flags & VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT) != 0;
+  const bool ask_address =
+      d.address_capture && flags != nullptr && (flags->flags & VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT) != 0;
   const VkMemoryAllocateFlags before = ask_address ? flags->flags : 0;
   if (ask_address) flags->flags |= VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_CAPTURE_REPLAY_BIT;
   const VkResult result = d.next.AllocateMemory(device, info, allocator, out);
@@ -32,7 +57,8 @@ VKAPI_ATTR VkResult VKAPI_CALL AllocateMemory(VkDevice device, const VkMemoryAll
   return result;
 }
 
-VKAPI_ATTR void VKAPI_CALL FreeMemory(VkDevice device, VkDeviceMemory memory, const VkAllocationCallbacks* allocator) {
+VKAPI_ATTR void VKAPI_CALL FreeMemory(VkDevice device, VkDeviceMemory memory,
+                                      const VkAllocationCallbacks* allocator) {
   Device& d = *find_device(device);
   std::lock_guard snapshot(d.memory_lock);
   {
@@ -46,6 +72,16 @@ VKAPI_ATTR void VKAPI_CALL FreeMemory(VkDevice device, VkDeviceMemory memory, co
   d.next.FreeMemory(device, memory, allocator);
 }
 
+// The device's lock is held.
+void note_mapping(Device& d, VkDeviceMemory memory, VkDeviceSize offset, VkDeviceSize size, void* data) {
+  const auto it = d.memories.find(memory);
+  if (it == d.memories.end()) return;
+  Memory& m = *it->second;
+  m.mapped = data;
+  m.map_offset = offset;
+  m.map_size = size == VK_WHOLE_SIZE ? m.size - std::min<VkDeviceSize>(offset, m.size) : size;
+}
+
 // The lock is held over the driver's call: a snapshot may be mapping the same memory.
 VKAPI_ATTR VkResult VKAPI_CALL MapMemory(VkDevice device, VkDeviceMemory memory, VkDeviceSize offset,
                                          VkDeviceSize size, VkMemoryMapFlags flags, void** data) {
@@ -53,14 +89,27 @@ VKAPI_ATTR VkResult VKAPI_CALL MapMemory(VkDevice device, VkDeviceMemory memory,
   std::lock_guard snapshot(d.memory_lock);
   std::lock_guard hold(d.lock);
   const VkResult result = d.next.MapMemory(device, memory, offset, size, flags, data);
-  if (result >= 0)
-    if (const auto it = d.memories.find(memory); it != d.memories.end()) {
-      Memory& m = *it->second;
-      m.mapped = *data;
-      m.map_offset = offset;
-      m.map_size = size == VK_WHOLE_SIZE ? m.size - std::min<VkDeviceSize>(offset, m.size) : size;
-    }
+  if (result >= 0) note_mapping(d, memory, offset, size, *data);
   return result;
+}
+
+template <auto Next>
+VkResult VKAPI_CALL map_memory2(VkDevice device, const MemoryMapInfo* info, void** data) {
+  Device& d = *find_device(device);
+  std::lock_guard snapshot(d.memory_lock);
+  std::lock_guard hold(d.lock);
+  const VkResult result = reinterpret_cast<MapMemory2Function>(d.next.*Next)(device, info, data);
+  if (result >= 0) note_mapping(d, info->memory, info->offset, info->size, *data);
+  return result;
+}
+
+template <auto Next>
+VkResult VKAPI_CALL unmap_memory2(VkDevice device, const MemoryUnmapInfo* info) {
+  Device& d = *find_device(device);
+  std::lock_guard snapshot(d.memory_lock);
+  std::lock_guard hold(d.lock);
+  if (const auto it = d.memories.find(info->memory); it != d.memories.end()) it->second->mapped = nullptr;
+  return reinterpret_cast<UnmapMemory2Function>(d.next.*Next)(device, info);
 }
 
 VKAPI_ATTR void VKAPI_CALL UnmapMemory(VkDevice device, VkDeviceMemory memory) {
@@ -75,18 +124,26 @@ VKAPI_ATTR VkResult VKAPI_CALL CreateBuffer(VkDevice device, const VkBufferCreat
                                             const VkAllocationCallbacks* allocator, VkBuffer* out) {
   Device& d = *find_device(device);
   VkBufferCreateInfo mine = *info;
-  const bool copied = d.mode == KLAB_MODE_CAPTURE || (info->usage & VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT) != 0;
-  if (copied && (info->flags & VK_BUFFER_CREATE_PROTECTED_BIT) == 0) mine.usage |= VK_BUFFER_USAGE_TRANSFER_SRC_BIT;
-  if (d.address_capture && (info->usage & VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT) != 0)
+  // Where this structure is given, it is what counts.
+  auto* usage2 = const_cast<BufferUsage2*>(in_chain<BufferUsage2>(info->pNext, kBufferUsage2));
+  const VkFlags64 before = usage2 != nullptr ? usage2->usage : 0;
+  const auto usage = usage2 != nullptr ? static_cast<VkBufferUsageFlags>(before) : info->usage;
+  const bool copied = d.mode == KLAB_MODE_CAPTURE || (usage & VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT) != 0;
+  if (copied && (info->flags & VK_BUFFER_CREATE_PROTECTED_BIT) == 0) {
+    mine.usage |= VK_BUFFER_USAGE_TRANSFER_SRC_BIT;
+    if (usage2 != nullptr) usage2->usage |= VK_BUFFER_USAGE_TRANSFER_SRC_BIT;
+  }
+  if (d.address_capture && (usage & VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT) != 0)
     mine.flags |= VK_BUFFER_CREATE_DEVICE_ADDRESS_CAPTURE_REPLAY_BIT;
   VkResult result = d.next.CreateBuffer(device, &mine, allocator, out);
+  if (usage2 != nullptr) usage2->usage = before;
   if (result < 0) result = d.next.CreateBuffer(device, info, allocator, out);  // not for our sake
   if (result >= 0)
     quietly([&] {
       auto b = std::make_shared<Buffer>();
       b->handle = *out;
       b->size = info->size;
-      b->usage = info->usage;
+      b->usage = usage;
       b->flags = info->flags;
       std::lock_guard hold(d.lock);
       d.buffers[*out] = b;
@@ -94,7 +151,8 @@ VKAPI_ATTR VkResult VKAPI_CALL CreateBuffer(VkDevice device, const VkBufferCreat
   return result;
 }
 
-VKAPI_ATTR void VKAPI_CALL DestroyBuffer(VkDevice device, VkBuffer buffer, const VkAllocationCallbacks* allocator) {
+VKAPI_ATTR void VKAPI_CALL DestroyBuffer(VkDevice device, VkBuffer buffer,
+                                         const VkAllocationCallbacks* allocator) {
   Device& d = *find_device(device);
   std::lock_guard snapshot(d.memory_lock);
   {
@@ -130,7 +188,8 @@ VkResult bind_several(VkDevice device, std::uint32_t count, const VkBindBufferMe
   const VkResult result = (d.next.*Next)(device, count, infos);
   if (result >= 0)
     quietly([&] {
-      for (std::uint32_t i = 0; i < count; ++i) note_bind(d, infos[i].buffer, infos[i].memory, infos[i].memoryOffset);
+      for (std::uint32_t i = 0; i < count; ++i)
+        note_bind(d, infos[i].buffer, infos[i].memory, infos[i].memoryOffset);
     });
   return result;
 }
@@ -156,7 +215,8 @@ VkDeviceAddress address_of(VkDevice device, const VkBufferDeviceAddressInfo* inf
   });
   return address;
 }
-VKAPI_ATTR VkDeviceAddress VKAPI_CALL GetBufferDeviceAddress(VkDevice device, const VkBufferDeviceAddressInfo* info) {
+VKAPI_ATTR VkDeviceAddress VKAPI_CALL GetBufferDeviceAddress(VkDevice device,
+                                                             const VkBufferDeviceAddressInfo* info) {
   return address_of<&DeviceNext::GetBufferDeviceAddress>(device, info);
 }
 VKAPI_ATTR VkDeviceAddress VKAPI_CALL GetBufferDeviceAddressKHR(VkDevice device,
@@ -171,18 +231,25 @@ VKAPI_ATTR VkDeviceAddress VKAPI_CALL GetBufferDeviceAddressEXT(VkDevice device,
 }  // namespace
 
 std::vector<Hook> object_hooks() {
-  return {KLAB_HOOK(AllocateMemory, kCapture),
-          KLAB_HOOK(FreeMemory, kCapture),
-          KLAB_HOOK(MapMemory, kCapture),
-          KLAB_HOOK(UnmapMemory, kCapture),
-          KLAB_HOOK(CreateBuffer, kBoth),
-          KLAB_HOOK(DestroyBuffer, kBoth),
-          KLAB_HOOK(BindBufferMemory, kCapture),
-          KLAB_HOOK(BindBufferMemory2, kCapture),
-          KLAB_HOOK(BindBufferMemory2KHR, kCapture),
-          KLAB_HOOK(GetBufferDeviceAddress, kCapture),
-          KLAB_HOOK(GetBufferDeviceAddressKHR, kCapture),
-          KLAB_HOOK(GetBufferDeviceAddressEXT, kCapture)};
+  return {
+      KLAB_HOOK(AllocateMemory, kCapture),
+      KLAB_HOOK(FreeMemory, kCapture),
+      KLAB_HOOK(MapMemory, kCapture),
+      KLAB_HOOK(UnmapMemory, kCapture),
+      {"vkMapMemory2", reinterpret_cast<PFN_vkVoidFunction>(&map_memory2<&DeviceNext::map2>), kCapture},
+      {"vkMapMemory2KHR", reinterpret_cast<PFN_vkVoidFunction>(&map_memory2<&DeviceNext::map2_khr>),
+       kCapture},
+      {"vkUnmapMemory2", reinterpret_cast<PFN_vkVoidFunction>(&unmap_memory2<&DeviceNext::unmap2>), kCapture},
+      {"vkUnmapMemory2KHR", reinterpret_cast<PFN_vkVoidFunction>(&unmap_memory2<&DeviceNext::unmap2_khr>),
+       kCapture},
+      KLAB_HOOK(CreateBuffer, kBoth),
+      KLAB_HOOK(DestroyBuffer, kBoth),
+      KLAB_HOOK(BindBufferMemory, kCapture),
+      KLAB_HOOK(BindBufferMemory2, kCapture),
+      KLAB_HOOK(BindBufferMemory2KHR, kCapture),
+      KLAB_HOOK(GetBufferDeviceAddress, kCapture),
+      KLAB_HOOK(GetBufferDeviceAddressKHR, kCapture),
+      KLAB_HOOK(GetBufferDeviceAddressEXT, kCapture)};
 }
 
 }  // namespace klab::shim

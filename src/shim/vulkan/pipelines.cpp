@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shader modules, layouts, compute pipelines, and the kernels that they are: hash, name, what is refused by name.
+// Shader modules, layouts, compute pipelines, and the kernels that they are: hash, name, what is refused by
+// name.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -77,13 +78,15 @@ void send_kernel(const Kernel& k, bool with_code) {
   record.refusal_length = static_cast<std::uint32_t>(refusal.size());
   record.code_name_length = static_cast<std::uint32_t>(code_name.size());
   record.spec_count = static_cast<std::uint32_t>(std::min<std::size_t>(k.spec.size(), 1024));
-  const std::string_view spec(reinterpret_cast<const char*>(k.spec.data()), record.spec_count * sizeof(klab_spec));
+  const std::string_view spec(reinterpret_cast<const char*>(k.spec.data()),
+                              record.spec_count * sizeof(klab_spec));
   link().send(&record, sizeof record, KLAB_KERNEL, {k.name, entry, refusal, code_name, spec});
   if (record.has_code == 0) return;
   const char* bytes = reinterpret_cast<const char*>(code->data());
   for (std::uint64_t at = 0; at < record.code_size; at += KLAB_SLOT_BYTES)
-    link().send_data(KLAB_DATA_CODE, k.id, at, bytes + at,
-                     static_cast<std::size_t>(std::min<std::uint64_t>(KLAB_SLOT_BYTES, record.code_size - at)));
+    link().send_data(
+        KLAB_DATA_CODE, k.id, at, bytes + at,
+        static_cast<std::size_t>(std::min<std::uint64_t>(KLAB_SLOT_BYTES, record.code_size - at)));
 }
 
 // Why its dispatches cannot be captured whatever is bound, as far as the pipeline itself says.
@@ -130,7 +133,8 @@ Ref<Module> make_module(const VkShaderModuleCreateInfo& info) {
     module->unknown = "its code is not SPIR-V words";
     return module;
   }
-  module->code = std::make_shared<const std::vector<std::uint32_t>>(info.pCode, info.pCode + info.codeSize / 4);
+  module->code =
+      std::make_shared<const std::vector<std::uint32_t>>(info.pCode, info.pCode + info.codeSize / 4);
   const XXH128_hash_t hash = XXH3_128bits(info.pCode, info.codeSize);
   module->hash_low = hash.low64;
   module->hash_high = hash.high64;
@@ -138,7 +142,8 @@ Ref<Module> make_module(const VkShaderModuleCreateInfo& info) {
 }
 
 VKAPI_ATTR VkResult VKAPI_CALL CreateShaderModule(VkDevice device, const VkShaderModuleCreateInfo* info,
-                                                  const VkAllocationCallbacks* allocator, VkShaderModule* out) {
+                                                  const VkAllocationCallbacks* allocator,
+                                                  VkShaderModule* out) {
   Device& d = *find_device(device);
   const VkResult result = d.next.CreateShaderModule(device, info, allocator, out);
   if (result >= 0)
@@ -160,7 +165,8 @@ VKAPI_ATTR void VKAPI_CALL DestroyShaderModule(VkDevice device, VkShaderModule m
   d.next.DestroyShaderModule(device, module, allocator);
 }
 
-VKAPI_ATTR VkResult VKAPI_CALL CreateDescriptorSetLayout(VkDevice device, const VkDescriptorSetLayoutCreateInfo* info,
+VKAPI_ATTR VkResult VKAPI_CALL CreateDescriptorSetLayout(VkDevice device,
+                                                         const VkDescriptorSetLayoutCreateInfo* info,
                                                          const VkAllocationCallbacks* allocator,
                                                          VkDescriptorSetLayout* out) {
   Device& d = *find_device(device);
@@ -184,9 +190,11 @@ VKAPI_ATTR VkResult VKAPI_CALL CreateDescriptorSetLayout(VkDevice device, const 
   return result;
 }
 
-// Drivers may give equal layouts one handle, so a destroyed one is forgotten only when its handle comes again.
+// Drivers may give equal layouts one handle, so a destroyed one is forgotten only when its handle comes
+// again.
 VKAPI_ATTR VkResult VKAPI_CALL CreatePipelineLayout(VkDevice device, const VkPipelineLayoutCreateInfo* info,
-                                                    const VkAllocationCallbacks* allocator, VkPipelineLayout* out) {
+                                                    const VkAllocationCallbacks* allocator,
+                                                    VkPipelineLayout* out) {
   Device& d = *find_device(device);
   const VkResult result = d.next.CreatePipelineLayout(device, info, allocator, out);
   if (result >= 0)
@@ -197,7 +205,8 @@ VKAPI_ATTR VkResult VKAPI_CALL CreatePipelineLayout(VkDevice device, const VkPip
         const auto it = d.set_layouts.find(info->pSetLayouts[i]);
         layout->sets.push_back(it != d.set_layouts.end() ? it->second : nullptr);
       }
-      layout->push_ranges.assign(info->pPushConstantRanges, info->pPushConstantRanges + info->pushConstantRangeCount);
+      layout->push_ranges.assign(info->pPushConstantRanges,
+                                 info->pPushConstantRanges + info->pushConstantRangeCount);
       d.pipeline_layouts[*out] = layout;
     });
   return result;
@@ -213,7 +222,8 @@ Kernel* kernel_of(Device& d, const VkComputePipelineCreateInfo& info) {
     std::lock_guard hold(d.lock);
     if (const auto it = d.modules.find(stage.module); stage.module != VK_NULL_HANDLE && it != d.modules.end())
       k->module = it->second;
-    if (const auto it = d.pipeline_layouts.find(info.layout); it != d.pipeline_layouts.end()) k->layout = it->second;
+    if (const auto it = d.pipeline_layouts.find(info.layout); it != d.pipeline_layouts.end())
+      k->layout = it->second;
   }
   if (!k->module) {
     if (const auto* inline_code =
@@ -261,9 +271,11 @@ Kernel* kernel_of(Device& d, const VkComputePipelineCreateInfo& info) {
   return place.get();
 }
 
-VKAPI_ATTR VkResult VKAPI_CALL CreateComputePipelines(VkDevice device, VkPipelineCache cache, std::uint32_t count,
+VKAPI_ATTR VkResult VKAPI_CALL CreateComputePipelines(VkDevice device, VkPipelineCache cache,
+                                                      std::uint32_t count,
                                                       const VkComputePipelineCreateInfo* infos,
-                                                      const VkAllocationCallbacks* allocator, VkPipeline* out) {
+                                                      const VkAllocationCallbacks* allocator,
+                                                      VkPipeline* out) {
   Device& d = *find_device(device);
   const VkResult result = d.next.CreateComputePipelines(device, cache, count, infos, allocator, out);
   // Also after a failure: those that could be made have handles.
@@ -310,7 +322,8 @@ void take_name(Device& d, bool pipeline, bool module, bool buffer, std::uint64_t
   });
 }
 
-VKAPI_ATTR VkResult VKAPI_CALL SetDebugUtilsObjectNameEXT(VkDevice device, const VkDebugUtilsObjectNameInfoEXT* info) {
+VKAPI_ATTR VkResult VKAPI_CALL SetDebugUtilsObjectNameEXT(VkDevice device,
+                                                          const VkDebugUtilsObjectNameInfoEXT* info) {
   Device& d = *find_device(device);
   take_name(d, info->objectType == VK_OBJECT_TYPE_PIPELINE, info->objectType == VK_OBJECT_TYPE_SHADER_MODULE,
             info->objectType == VK_OBJECT_TYPE_BUFFER, info->objectHandle, info->pObjectName);
@@ -392,19 +405,16 @@ void forget_kernels() {
 
 bool wanted(const Kernel& k) {
   Counts& c = counts();
+  const Kernel* chosen = c.chosen.load(std::memory_order_relaxed);
   return k.matches && !c.finished.load(std::memory_order_relaxed) && link().live() &&
-         (c.chosen == nullptr || c.chosen == &k);
+         (chosen == nullptr || chosen == &k);
 }
 
 std::vector<Hook> pipeline_hooks() {
-  return {KLAB_HOOK(CreateShaderModule, kBoth),
-          KLAB_HOOK(DestroyShaderModule, kBoth),
-          KLAB_HOOK(CreateDescriptorSetLayout, kBoth),
-          KLAB_HOOK(CreatePipelineLayout, kBoth),
-          KLAB_HOOK(CreateComputePipelines, kBoth),
-          KLAB_HOOK(DestroyPipeline, kBoth),
-          KLAB_HOOK(SetDebugUtilsObjectNameEXT, kBoth),
-          KLAB_HOOK(DebugMarkerSetObjectNameEXT, kBoth)};
+  return {KLAB_HOOK(CreateShaderModule, kBoth),         KLAB_HOOK(DestroyShaderModule, kBoth),
+          KLAB_HOOK(CreateDescriptorSetLayout, kBoth),  KLAB_HOOK(CreatePipelineLayout, kBoth),
+          KLAB_HOOK(CreateComputePipelines, kBoth),     KLAB_HOOK(DestroyPipeline, kBoth),
+          KLAB_HOOK(SetDebugUtilsObjectNameEXT, kBoth), KLAB_HOOK(DebugMarkerSetObjectNameEXT, kBoth)};
 }
 
 }  // namespace klab::shim

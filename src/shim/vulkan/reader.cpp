@@ -41,7 +41,8 @@ Snapshotter::Family* family_of(Device& d, std::uint32_t family) {
   const DeviceNext& next = d.next;
   VkCommandPoolCreateInfo pool{VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO, nullptr,
                                VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT, family};
-  if (f.pool == VK_NULL_HANDLE && next.CreateCommandPool(d.handle, &pool, nullptr, &f.pool) < 0) return nullptr;
+  if (f.pool == VK_NULL_HANDLE && next.CreateCommandPool(d.handle, &pool, nullptr, &f.pool) < 0)
+    return nullptr;
   VkCommandBuffer made[4];
   VkCommandBufferAllocateInfo allocate{VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO, nullptr, f.pool,
                                        VK_COMMAND_BUFFER_LEVEL_PRIMARY, 4};
@@ -53,8 +54,8 @@ Snapshotter::Family* family_of(Device& d, std::uint32_t family) {
   const VkMemoryBarrier all{VK_STRUCTURE_TYPE_MEMORY_BARRIER, nullptr, VK_ACCESS_MEMORY_WRITE_BIT,
                             VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT | VK_ACCESS_HOST_READ_BIT};
   next.CmdPipelineBarrier(made[0], VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
-                          VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &all, 0, nullptr, 0,
-                          nullptr);
+                          VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &all, 0,
+                          nullptr, 0, nullptr);
   if (next.EndCommandBuffer(made[0]) < 0) return nullptr;
   f.copy = made[3];
   const bool timed = family < d.families.size() && d.families[family].timestamp_bits != 0;
@@ -142,8 +143,8 @@ double helper_time(Device& d, std::uint32_t family) {
   const auto* f = family_of(d, family);
   std::uint64_t ticks[2] = {0, 0};
   if (f == nullptr || f->queries == VK_NULL_HANDLE ||
-      d.next.GetQueryPoolResults(d.handle, f->queries, 0, 2, sizeof ticks, ticks, 8, VK_QUERY_RESULT_64_BIT) !=
-          VK_SUCCESS)
+      d.next.GetQueryPoolResults(d.handle, f->queries, 0, 2, sizeof ticks, ticks, 8,
+                                 VK_QUERY_RESULT_64_BIT) != VK_SUCCESS)
     return 0;
   const std::uint32_t bits = d.families[family].timestamp_bits;
   const std::uint64_t mask = bits >= 64 ? ~0ull : (1ull << bits) - 1;
@@ -156,7 +157,8 @@ void free_helpers(Device& d) {
     if (f.queries != VK_NULL_HANDLE) d.next.DestroyQueryPool(d.handle, f.queries, nullptr);
     if (f.pool != VK_NULL_HANDLE) d.next.DestroyCommandPool(d.handle, f.pool, nullptr);
   }
-  if (d.snapshotter->staging != VK_NULL_HANDLE) d.next.DestroyBuffer(d.handle, d.snapshotter->staging, nullptr);
+  if (d.snapshotter->staging != VK_NULL_HANDLE)
+    d.next.DestroyBuffer(d.handle, d.snapshotter->staging, nullptr);
   if (d.snapshotter->memory != VK_NULL_HANDLE) d.next.FreeMemory(d.handle, d.snapshotter->memory, nullptr);
   delete d.snapshotter;
   d.snapshotter = nullptr;
@@ -172,12 +174,15 @@ bool Reader::open(const Ref<Memory>& memory, const std::vector<Ref<Buffer>>& buf
   window_size_ = 0;
   const Memory& m = *memory;
   const bool coherent = (m.flags & VK_MEMORY_PROPERTY_HOST_COHERENT_BIT) != 0;
-  constexpr VkMemoryPropertyFlags kWell = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
+  constexpr VkMemoryPropertyFlags kWell =
+      VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
   if ((m.flags & kWell) == kWell && !force_staging()) {
     std::uint64_t begin = ~0ull, end = 0;
-    for (const auto& b : buffers) begin = std::min(begin, b->offset), end = std::max(end, b->offset + b->size);
+    for (const auto& b : buffers)
+      begin = std::min(begin, b->offset), end = std::max(end, b->offset + b->size);
     if (m.mapped != nullptr) {
-      // The program's own mapping; incoherent, invalidating it could drop what the program has not flushed yet.
+      // The program's own mapping; incoherent, invalidating it could drop what the program has not flushed
+      // yet.
       if (coherent && m.map_offset <= begin && end <= m.map_offset + m.map_size) {
         base_ = static_cast<const std::byte*>(m.mapped) - m.map_offset;
         return true;
@@ -187,7 +192,8 @@ bool Reader::open(const Ref<Memory>& memory, const std::vector<Ref<Buffer>>& buf
       if (d_.next.MapMemory(d_.handle, m.handle, 0, VK_WHOLE_SIZE, 0, &mapped) >= 0) {
         unmap_ = true;
         base_ = static_cast<const std::byte*>(mapped);
-        const VkMappedMemoryRange range{VK_STRUCTURE_TYPE_MAPPED_MEMORY_RANGE, nullptr, m.handle, 0, VK_WHOLE_SIZE};
+        const VkMappedMemoryRange range{VK_STRUCTURE_TYPE_MAPPED_MEMORY_RANGE, nullptr, m.handle, 0,
+                                        VK_WHOLE_SIZE};
         if (!coherent) d_.next.InvalidateMappedMemoryRanges(d_.handle, 1, &range);
         return true;
       }
@@ -227,21 +233,23 @@ bool Reader::fill(std::uint64_t offset, std::uint64_t size) {
   }
   const VkMemoryBarrier after{VK_STRUCTURE_TYPE_MEMORY_BARRIER, nullptr, VK_ACCESS_TRANSFER_WRITE_BIT,
                               VK_ACCESS_HOST_READ_BIT};
-  next.CmdPipelineBarrier(f->copy, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &after, 0,
-                          nullptr, 0, nullptr);
+  next.CmdPipelineBarrier(f->copy, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &after,
+                          0, nullptr, 0, nullptr);
   if (next.EndCommandBuffer(f->copy) < 0 || got < size) return false;
   VkFence fence = make_fence(d_);
   if (fence == VK_NULL_HANDLE) return false;
   VkSubmitInfo submit{VK_STRUCTURE_TYPE_SUBMIT_INFO};
   submit.commandBufferCount = 1;
   submit.pCommandBuffers = &f->copy;
-  if (next.QueueSubmit(queue_.handle, 1, &submit, fence) < 0 || wait_fence(d_, fence, kCopyLimitNs) != VK_SUCCESS) {
+  if (next.QueueSubmit(queue_.handle, 1, &submit, fence) < 0 ||
+      wait_fence(d_, fence, kCopyLimitNs) != VK_SUCCESS) {
     d_.abandoned.push_back(fence);
     return false;
   }
   next.DestroyFence(d_.handle, fence, nullptr);
   if (!s.coherent) {
-    const VkMappedMemoryRange range{VK_STRUCTURE_TYPE_MAPPED_MEMORY_RANGE, nullptr, s.memory, 0, VK_WHOLE_SIZE};
+    const VkMappedMemoryRange range{VK_STRUCTURE_TYPE_MAPPED_MEMORY_RANGE, nullptr, s.memory, 0,
+                                    VK_WHOLE_SIZE};
     next.InvalidateMappedMemoryRanges(d_.handle, 1, &range);
   }
   window_ = offset;

@@ -30,7 +30,8 @@ class Reader {
   ~Reader();
   /// `buffers` cover what will be read.
   bool open(const Ref<Memory>& memory, const std::vector<Ref<Buffer>>& buffers);
-  /// `size` bytes (at most a slot) at an offset in the memory; null when they cannot be read. Valid until the next call.
+  /// `size` bytes (at most a slot) at an offset in the memory; null when they cannot be read. Valid until the
+  /// next call.
   const std::byte* at(std::uint64_t offset, std::size_t size);
 
  private:

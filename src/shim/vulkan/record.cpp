@@ -19,6 +19,8 @@ std::string CommandBuffer::split_refusal() const {
   if (feedbacks > 0) return "it was recorded during transform feedback (VK_EXT_transform_feedback)";
   if (videos > 0) return "it was recorded inside a video coding scope";
   if (descriptor_buffers) return "its command buffer uses descriptor buffers (VK_EXT_descriptor_buffer)";
+  if (newer_commands)
+    return "a command that is newer than the layer was recorded before it in its command buffer";
   if (live_state) return "graphics or ray-tracing state was set earlier in its command buffer";
   if (inherits_more) return "its secondary command buffer inherits render-pass or extension state";
   return {};
@@ -26,21 +28,51 @@ std::string CommandBuffer::split_refusal() const {
 
 void CommandBuffer::apply(Effect effect) {
   switch (effect) {
-    case Effect::state: live_state = true; break;
-    case Effect::descriptor_buffer: descriptor_buffers = true; break;
-    case Effect::device_mask: device_mask = true; break;
-    case Effect::open_pass: ++passes; break;
-    case Effect::close_pass: --passes; break;
-    case Effect::open_query: ++queries; break;
-    case Effect::close_query: --queries; break;
-    case Effect::open_conditional: ++conditionals; break;
-    case Effect::close_conditional: --conditionals; break;
-    case Effect::open_feedback: ++feedbacks; break;
-    case Effect::close_feedback: --feedbacks; break;
-    case Effect::open_video: ++videos; break;
-    case Effect::close_video: --videos; break;
+    case Effect::unknown:
+      newer_commands = true;
+      break;
+    case Effect::state:
+      live_state = true;
+      break;
+    case Effect::descriptor_buffer:
+      descriptor_buffers = true;
+      break;
+    case Effect::device_mask:
+      device_mask = true;
+      break;
+    case Effect::open_pass:
+      ++passes;
+      break;
+    case Effect::close_pass:
+      --passes;
+      break;
+    case Effect::open_query:
+      ++queries;
+      break;
+    case Effect::close_query:
+      --queries;
+      break;
+    case Effect::open_conditional:
+      ++conditionals;
+      break;
+    case Effect::close_conditional:
+      --conditionals;
+      break;
+    case Effect::open_feedback:
+      ++feedbacks;
+      break;
+    case Effect::close_feedback:
+      --feedbacks;
+      break;
+    case Effect::open_video:
+      ++videos;
+      break;
+    case Effect::close_video:
+      --videos;
+      break;
     case Effect::none:
-    case Effect::label: break;
+    case Effect::label:
+      break;
   }
 }
 
@@ -62,7 +94,8 @@ bool CommandBuffer::start_segment() {
     spare.push_back(fresh);
     return false;
   }
-  if (const VkResult result = next.EndCommandBuffer(current); result < 0 && failure == VK_SUCCESS) failure = result;
+  if (const VkResult result = next.EndCommandBuffer(current); result < 0 && failure == VK_SUCCESS)
+    failure = result;
   segments.push_back(fresh);
   current = fresh;
   emit_state();
@@ -72,7 +105,8 @@ bool CommandBuffer::start_segment() {
 void CommandBuffer::emit_state() {
   const DeviceNext& next = device->next;
   if (pipeline) next.CmdBindPipeline(current, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline->handle);
-  // In the order in which they were bound: a later incompatible layout disturbs an earlier set just as it did before.
+  // In the order in which they were bound: a later incompatible layout disturbs an earlier set just as it did
+  // before.
   std::vector<std::pair<std::uint64_t, std::uint32_t>> by_order;
   for (const auto& [index, b] : bound) by_order.emplace_back(b.order, index);
   std::sort(by_order.begin(), by_order.end());
@@ -80,7 +114,8 @@ void CommandBuffer::emit_state() {
     const Bound& b = bound[index];
     if (b.set != VK_NULL_HANDLE) {
       next.CmdBindDescriptorSets(current, VK_PIPELINE_BIND_POINT_COMPUTE, b.layout, index, 1, &b.set,
-                                 static_cast<std::uint32_t>(b.dynamic_offsets.size()), b.dynamic_offsets.data());
+                                 static_cast<std::uint32_t>(b.dynamic_offsets.size()),
+                                 b.dynamic_offsets.data());
     } else if (b.contents && next.CmdPushDescriptorSetKHR != nullptr) {
       std::vector<VkDescriptorBufferInfo> infos;
       std::vector<VkWriteDescriptorSet> writes;
@@ -113,7 +148,7 @@ void CommandBuffer::forget_recording() {
   split_pending = false;
   failure = VK_SUCCESS;
   passes = queries = conditionals = feedbacks = videos = 0;
-  live_state = descriptor_buffers = device_mask = inherits_more = false;
+  newer_commands = live_state = descriptor_buffers = device_mask = inherits_more = false;
   marks.clear();
   dispatches = 0;
   bound.clear();
@@ -192,7 +227,8 @@ void dispatch(VkCommandBuffer handle, Emit&& emit, Describe&& fill) {
   if (split) c->split_pending = true;
 }
 
-VKAPI_ATTR void VKAPI_CALL CmdDispatch(VkCommandBuffer handle, std::uint32_t x, std::uint32_t y, std::uint32_t z) {
+VKAPI_ATTR void VKAPI_CALL CmdDispatch(VkCommandBuffer handle, std::uint32_t x, std::uint32_t y,
+                                       std::uint32_t z) {
   dispatch(
       handle, [&](const DeviceNext& next, VkCommandBuffer to) { next.CmdDispatch(to, x, y, z); },
       [&](Device&, DispatchState& s) { s.grid[0] = x, s.grid[1] = y, s.grid[2] = z; });
@@ -202,7 +238,9 @@ template <auto Next, std::uint32_t Call>
 void dispatch_base(VkCommandBuffer handle, const std::uint32_t (&v)[6]) {
   dispatch(
       handle,
-      [&](const DeviceNext& next, VkCommandBuffer to) { (next.*Next)(to, v[0], v[1], v[2], v[3], v[4], v[5]); },
+      [&](const DeviceNext& next, VkCommandBuffer to) {
+        (next.*Next)(to, v[0], v[1], v[2], v[3], v[4], v[5]);
+      },
       [&](Device&, DispatchState& s) {
         s.call = Call;
         std::copy(v, v + 3, s.base);
@@ -210,17 +248,20 @@ void dispatch_base(VkCommandBuffer handle, const std::uint32_t (&v)[6]) {
       });
 }
 VKAPI_ATTR void VKAPI_CALL CmdDispatchBase(VkCommandBuffer handle, std::uint32_t bx, std::uint32_t by,
-                                           std::uint32_t bz, std::uint32_t x, std::uint32_t y, std::uint32_t z) {
+                                           std::uint32_t bz, std::uint32_t x, std::uint32_t y,
+                                           std::uint32_t z) {
   dispatch_base<&DeviceNext::CmdDispatchBase, KLAB_CALL_DISPATCH_BASE>(handle, {bx, by, bz, x, y, z});
 }
 VKAPI_ATTR void VKAPI_CALL CmdDispatchBaseKHR(VkCommandBuffer handle, std::uint32_t bx, std::uint32_t by,
-                                              std::uint32_t bz, std::uint32_t x, std::uint32_t y, std::uint32_t z) {
+                                              std::uint32_t bz, std::uint32_t x, std::uint32_t y,
+                                              std::uint32_t z) {
   dispatch_base<&DeviceNext::CmdDispatchBaseKHR, KLAB_CALL_DISPATCH_BASE_KHR>(handle, {bx, by, bz, x, y, z});
 }
 
 VKAPI_ATTR void VKAPI_CALL CmdDispatchIndirect(VkCommandBuffer handle, VkBuffer buffer, VkDeviceSize offset) {
   dispatch(
-      handle, [&](const DeviceNext& next, VkCommandBuffer to) { next.CmdDispatchIndirect(to, buffer, offset); },
+      handle,
+      [&](const DeviceNext& next, VkCommandBuffer to) { next.CmdDispatchIndirect(to, buffer, offset); },
       [&](Device& d, DispatchState& s) {
         s.call = KLAB_CALL_DISPATCH_INDIRECT;
         s.indirect_offset = offset;
@@ -229,7 +270,8 @@ VKAPI_ATTR void VKAPI_CALL CmdDispatchIndirect(VkCommandBuffer handle, VkBuffer 
       });
 }
 
-VKAPI_ATTR void VKAPI_CALL CmdBindPipeline(VkCommandBuffer handle, VkPipelineBindPoint point, VkPipeline pipeline) {
+VKAPI_ATTR void VKAPI_CALL CmdBindPipeline(VkCommandBuffer handle, VkPipelineBindPoint point,
+                                           VkPipeline pipeline) {
   CommandBuffer* c = find_commands(handle);
   if (c == nullptr) return find_device(handle)->next.CmdBindPipeline(handle, point, pipeline);
   Device& d = *c->device;
@@ -241,18 +283,20 @@ VKAPI_ATTR void VKAPI_CALL CmdBindPipeline(VkCommandBuffer handle, VkPipelineBin
   }
   std::lock_guard hold(d.lock);
   const auto it = d.pipelines.find(pipeline);
-  if (it != d.pipelines.end()) c->pipeline = it->second;
-  else c->pipeline.reset();
+  if (it != d.pipelines.end())
+    c->pipeline = it->second;
+  else
+    c->pipeline.reset();
 }
 
 VKAPI_ATTR void VKAPI_CALL CmdBindDescriptorSets(VkCommandBuffer handle, VkPipelineBindPoint point,
-                                                 VkPipelineLayout layout, std::uint32_t first, std::uint32_t count,
-                                                 const VkDescriptorSet* sets, std::uint32_t dynamic_count,
-                                                 const std::uint32_t* dynamic) {
+                                                 VkPipelineLayout layout, std::uint32_t first,
+                                                 std::uint32_t count, const VkDescriptorSet* sets,
+                                                 std::uint32_t dynamic_count, const std::uint32_t* dynamic) {
   CommandBuffer* c = find_commands(handle);
   if (c == nullptr)
-    return find_device(handle)->next.CmdBindDescriptorSets(handle, point, layout, first, count, sets, dynamic_count,
-                                                           dynamic);
+    return find_device(handle)->next.CmdBindDescriptorSets(handle, point, layout, first, count, sets,
+                                                           dynamic_count, dynamic);
   Device& d = *c->device;
   d.next.CmdBindDescriptorSets(c->target(), point, layout, first, count, sets, dynamic_count, dynamic);
   if (point != VK_PIPELINE_BIND_POINT_COMPUTE) {
@@ -270,16 +314,20 @@ VKAPI_ATTR void VKAPI_CALL CmdBindDescriptorSets(VkCommandBuffer handle, VkPipel
       n = std::min(n, dynamic_count - used);
       b.dynamic_offsets.assign(dynamic + used, dynamic + used + n);
       used += n;
-      if (sets[i] == VK_NULL_HANDLE) c->bound.erase(first + i);
-      else c->bound[first + i] = std::move(b);
+      if (sets[i] == VK_NULL_HANDLE)
+        c->bound.erase(first + i);
+      else
+        c->bound[first + i] = std::move(b);
     }
   });
 }
 
-VKAPI_ATTR void VKAPI_CALL CmdPushConstants(VkCommandBuffer handle, VkPipelineLayout layout, VkShaderStageFlags stages,
-                                            std::uint32_t offset, std::uint32_t size, const void* values) {
+VKAPI_ATTR void VKAPI_CALL CmdPushConstants(VkCommandBuffer handle, VkPipelineLayout layout,
+                                            VkShaderStageFlags stages, std::uint32_t offset,
+                                            std::uint32_t size, const void* values) {
   CommandBuffer* c = find_commands(handle);
-  if (c == nullptr) return find_device(handle)->next.CmdPushConstants(handle, layout, stages, offset, size, values);
+  if (c == nullptr)
+    return find_device(handle)->next.CmdPushConstants(handle, layout, stages, offset, size, values);
   c->device->next.CmdPushConstants(c->target(), layout, stages, offset, size, values);
   if (!capturing(*c)) return;
   quietly([&] {
@@ -311,8 +359,8 @@ SetContents& pushed_contents(CommandBuffer& c, VkPipelineLayout layout, std::uin
 }
 
 VKAPI_ATTR void VKAPI_CALL CmdPushDescriptorSetKHR(VkCommandBuffer handle, VkPipelineBindPoint point,
-                                                   VkPipelineLayout layout, std::uint32_t set, std::uint32_t count,
-                                                   const VkWriteDescriptorSet* writes) {
+                                                   VkPipelineLayout layout, std::uint32_t set,
+                                                   std::uint32_t count, const VkWriteDescriptorSet* writes) {
   CommandBuffer* c = find_commands(handle);
   if (c == nullptr)
     return find_device(handle)->next.CmdPushDescriptorSetKHR(handle, point, layout, set, count, writes);
@@ -366,7 +414,8 @@ VKAPI_ATTR void VKAPI_CALL CmdExecuteCommands(VkCommandBuffer handle, std::uint3
       continue;
     }
     std::string refusal = c->split_refusal();
-    if (refusal.empty() && has_other_pushed(*c)) refusal = "its command buffer pushes descriptors that are not buffers";
+    if (refusal.empty() && has_other_pushed(*c))
+      refusal = "its command buffer pushes descriptors that are not buffers";
     std::vector<Mark> marks;
     quietly([&] { marks = s->marks; });
     for (std::size_t k = 0; k < s->segments.size(); ++k) {
@@ -383,8 +432,10 @@ VKAPI_ATTR void VKAPI_CALL CmdExecuteCommands(VkCommandBuffer handle, std::uint3
       if (alone != nullptr) {
         Mark mine = *alone;
         mine.before += c->dispatches;
-        if (split) mine.segment = static_cast<int>(c->segments.size()) - 1;
-        else mine.why = refusal;
+        if (split)
+          mine.segment = static_cast<int>(c->segments.size()) - 1;
+        else
+          mine.why = refusal;
         quietly([&] { c->marks.push_back(std::move(mine)); });
         alone->kernel = nullptr;  // taken
       }
@@ -396,131 +447,10 @@ VKAPI_ATTR void VKAPI_CALL CmdExecuteCommands(VkCommandBuffer handle, std::uint3
       quietly([&] { c->marks.push_back(std::move(m)); });
     }
     // Executions are counted in the order in which they were recorded.
-    std::stable_sort(c->marks.begin(), c->marks.end(), [](const Mark& a, const Mark& b) { return a.before < b.before; });
+    std::stable_sort(c->marks.begin(), c->marks.end(),
+                     [](const Mark& a, const Mark& b) { return a.before < b.before; });
     c->dispatches += s->dispatches;
   }
-}
-
-VKAPI_ATTR VkResult VKAPI_CALL CreateCommandPool(VkDevice device, const VkCommandPoolCreateInfo* info,
-                                                 const VkAllocationCallbacks* allocator, VkCommandPool* out) {
-  Device& d = *find_device(device);
-  const VkResult result = d.next.CreateCommandPool(device, info, allocator, out);
-  if (result >= 0)
-    quietly([&] {
-      std::lock_guard hold(d.lock);
-      d.pool_families[*out] = info->queueFamilyIndex;
-      d.pool_buffers[*out].clear();
-    });
-  return result;
-}
-
-VKAPI_ATTR void VKAPI_CALL DestroyCommandPool(VkDevice device, VkCommandPool pool,
-                                              const VkAllocationCallbacks* allocator) {
-  Device& d = *find_device(device);
-  std::vector<VkCommandBuffer> gone;
-  {
-    std::lock_guard hold(d.lock);
-    gone.swap(d.pool_buffers[pool]);
-    d.pool_buffers.erase(pool);
-    d.pool_families.erase(pool);
-  }
-  for (VkCommandBuffer b : gone) forget_commands(b);
-  d.next.DestroyCommandPool(device, pool, allocator);
-}
-
-VKAPI_ATTR VkResult VKAPI_CALL ResetCommandPool(VkDevice device, VkCommandPool pool, VkCommandPoolResetFlags flags) {
-  Device& d = *find_device(device);
-  quietly([&] {
-    std::vector<VkCommandBuffer> all;
-    {
-      std::lock_guard hold(d.lock);
-      all = d.pool_buffers[pool];
-    }
-    for (VkCommandBuffer b : all)
-      if (CommandBuffer* c = find_commands(b)) c->forget_recording();
-  });
-  return d.next.ResetCommandPool(device, pool, flags);
-}
-
-VKAPI_ATTR VkResult VKAPI_CALL AllocateCommandBuffers(VkDevice device, const VkCommandBufferAllocateInfo* info,
-                                                      VkCommandBuffer* out) {
-  Device& d = *find_device(device);
-  const VkResult result = d.next.AllocateCommandBuffers(device, info, out);
-  if (result >= 0)
-    quietly([&] {
-      std::uint32_t family = 0;
-      {
-        std::lock_guard hold(d.lock);
-        family = d.pool_families[info->commandPool];
-        auto& all = d.pool_buffers[info->commandPool];
-        all.insert(all.end(), out, out + info->commandBufferCount);
-      }
-      for (std::uint32_t i = 0; i < info->commandBufferCount; ++i) {
-        auto* c = new CommandBuffer;
-        c->handle = out[i];
-        c->device = &d;
-        c->pool = info->commandPool;
-        c->family = family;
-        c->level = info->level;
-        c->segments.assign(1, out[i]);
-        c->current = out[i];
-        remember_commands(out[i], c);
-      }
-    });
-  return result;
-}
-
-VKAPI_ATTR void VKAPI_CALL FreeCommandBuffers(VkDevice device, VkCommandPool pool, std::uint32_t count,
-                                              const VkCommandBuffer* buffers) {
-  Device& d = *find_device(device);
-  for (std::uint32_t i = 0; i < count; ++i) {
-    CommandBuffer* c = find_commands(buffers[i]);
-    if (c == nullptr) continue;
-    c->forget_recording();
-    if (!c->spare.empty())
-      d.next.FreeCommandBuffers(device, pool, static_cast<std::uint32_t>(c->spare.size()), c->spare.data());
-    forget_commands(buffers[i]);
-    std::lock_guard hold(d.lock);
-    auto& all = d.pool_buffers[pool];
-    if (const auto it = std::find(all.begin(), all.end(), buffers[i]); it != all.end()) {
-      *it = all.back();
-      all.pop_back();
-    }
-  }
-  d.next.FreeCommandBuffers(device, pool, count, buffers);
-}
-
-VKAPI_ATTR VkResult VKAPI_CALL BeginCommandBuffer(VkCommandBuffer handle, const VkCommandBufferBeginInfo* info) {
-  CommandBuffer* c = find_commands(handle);
-  if (c == nullptr) return find_device(handle)->next.BeginCommandBuffer(handle, info);
-  c->forget_recording();
-  c->usage = info->flags;
-  c->inheritance = {VK_STRUCTURE_TYPE_COMMAND_BUFFER_INHERITANCE_INFO};
-  c->inherits_more = info->pNext != nullptr || (info->flags & VK_COMMAND_BUFFER_USAGE_RENDER_PASS_CONTINUE_BIT) != 0;
-  if (c->level == VK_COMMAND_BUFFER_LEVEL_SECONDARY && info->pInheritanceInfo != nullptr) {
-    c->inheritance = *info->pInheritanceInfo;
-    c->inherits_more = c->inherits_more || c->inheritance.pNext != nullptr;
-    c->inheritance.pNext = nullptr;
-    c->inheritance.renderPass = VK_NULL_HANDLE;
-    c->inheritance.framebuffer = VK_NULL_HANDLE;
-  }
-  return c->device->next.BeginCommandBuffer(handle, info);
-}
-
-VKAPI_ATTR VkResult VKAPI_CALL EndCommandBuffer(VkCommandBuffer handle) {
-  CommandBuffer* c = find_commands(handle);
-  if (c == nullptr) return find_device(handle)->next.EndCommandBuffer(handle);
-  c->split_pending = false;
-  const VkResult result = c->device->next.EndCommandBuffer(c->current);
-  return c->failure < 0 ? c->failure : result;
-}
-
-VKAPI_ATTR VkResult VKAPI_CALL ResetCommandBuffer(VkCommandBuffer handle, VkCommandBufferResetFlags flags) {
-  CommandBuffer* c = find_commands(handle);
-  if (c == nullptr) return find_device(handle)->next.ResetCommandBuffer(handle, flags);
-  c->forget_recording();
-  for (VkCommandBuffer b : c->spare) c->device->next.ResetCommandBuffer(b, flags);
-  return c->device->next.ResetCommandBuffer(handle, flags);
 }
 
 }  // namespace
@@ -535,15 +465,7 @@ std::vector<Hook> record_hooks() {
           KLAB_HOOK(CmdPushConstants, kCapture),
           KLAB_HOOK(CmdPushDescriptorSetKHR, kCapture),
           KLAB_HOOK(CmdPushDescriptorSetWithTemplateKHR, kCapture),
-          KLAB_HOOK(CmdExecuteCommands, kBoth),
-          KLAB_HOOK(CreateCommandPool, kBoth),
-          KLAB_HOOK(DestroyCommandPool, kBoth),
-          KLAB_HOOK(ResetCommandPool, kBoth),
-          KLAB_HOOK(AllocateCommandBuffers, kBoth),
-          KLAB_HOOK(FreeCommandBuffers, kBoth),
-          KLAB_HOOK(BeginCommandBuffer, kBoth),
-          KLAB_HOOK(EndCommandBuffer, kBoth),
-          KLAB_HOOK(ResetCommandBuffer, kBoth)};
+          KLAB_HOOK(CmdExecuteCommands, kBoth)};
 }
 
 }  // namespace klab::shim

@@ -13,9 +13,22 @@ namespace klab::shim {
 struct Recording;  // trace.h
 
 enum class Effect {
-  none, state, label, descriptor_buffer, device_mask,
-  open_pass, close_pass, open_query, close_query, open_conditional, close_conditional, open_feedback, close_feedback,
-  open_video, close_video
+  none,
+  unknown,
+  state,
+  label,
+  descriptor_buffer,
+  device_mask,
+  open_pass,
+  close_pass,
+  open_query,
+  close_query,
+  open_conditional,
+  close_conditional,
+  open_feedback,
+  close_feedback,
+  open_video,
+  close_video
 };
 
 /// Everything that a dispatch was recorded with. Descriptor sets are read when it is submitted.
@@ -64,7 +77,7 @@ struct CommandBuffer {
   VkCommandBufferInheritanceInfo inheritance{};
   bool inherits_more = false;  // than a segment of ours could be begun with
   int passes = 0, queries = 0, conditionals = 0, feedbacks = 0, videos = 0;
-  bool live_state = false, descriptor_buffers = false, device_mask = false;
+  bool newer_commands = false, live_state = false, descriptor_buffers = false, device_mask = false;
   std::vector<Mark> marks;
   std::uint64_t dispatches = 0;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finding our state by the program's handles, quickly and from any thread; and what a forked child must forget.
+// Finding our state by the program's handles, quickly and from any thread; and what a forked child must
+// forget.
 #include "shim/vulkan/registry.h"
 
 #include <pthread.h>
@@ -145,6 +146,12 @@ void remove_device(Device& device) {
   auto& all = registry().devices;
   for (auto it = all.begin(); it != all.end(); ++it)
     if (it->get() == &device) {
+      {
+        std::lock_guard objects(device.lock);
+        device.memories.clear(), device.buffers.clear(), device.modules.clear(), device.pipelines.clear();
+        device.set_layouts.clear(), device.pipeline_layouts.clear(), device.sets.clear();
+        device.descriptor_pools.clear(), device.templates.clear(), device.pool_buffers.clear();
+      }
       registry().gone.push_back(std::move(*it));
       all.erase(it);
       break;
@@ -167,8 +174,8 @@ void at_exit() {
 
 namespace {
 
-// The child has one thread; locks that others held in the parent stay locked for ever, so they are made anew. Its
-// parent's devices are of no use to it, but calls with them must still reach the driver.
+// The child has one thread; locks that others held in the parent stay locked for ever, so they are made anew.
+// Its parent's devices are of no use to it, but calls with them must still reach the driver.
 void in_child() {
   link().after_fork();
   new (&registry().lock) std::mutex;

@@ -97,9 +97,7 @@ Snapshot::~Snapshot() {
   if (locked_) d_.memory_lock.unlock();
 }
 
-bool Snapshot::scanning() const {
-  return link().config().scope == KLAB_SCOPE_REACHABLE && !ranges_.empty();
-}
+bool Snapshot::scanning() const { return link().config().scope == KLAB_SCOPE_REACHABLE && !ranges_.empty(); }
 
 // Buffers that overlap in one allocation become one region: their bytes are the same bytes.
 void Snapshot::build_clusters() {
@@ -144,7 +142,8 @@ std::string Snapshot::read_grid() {
     return "its indirect buffer cannot be read";
   Reader reader(d_, queue_);
   const std::byte* p = reader.open(s.indirect->memory, {s.indirect})
-                           ? reader.at(s.indirect->offset + s.indirect_offset, 12) : nullptr;
+                           ? reader.at(s.indirect->offset + s.indirect_offset, 12)
+                           : nullptr;
   if (p == nullptr) return "its indirect buffer cannot be read";
   std::memcpy(grid_, p, 12);
   return {};
@@ -163,7 +162,8 @@ std::uint32_t Snapshot::reach(const Ref<Buffer>& buffer, std::uint32_t how) {
     const Ref<Buffer>& b = live_[i];
     r.buffers.push_back(b);
     end = std::max(end, b->offset + b->size);
-    if ((b->flags & (VK_BUFFER_CREATE_SPARSE_BINDING_BIT | VK_BUFFER_CREATE_PROTECTED_BIT)) != 0 && refusal_.empty())
+    if ((b->flags & (VK_BUFFER_CREATE_SPARSE_BINDING_BIT | VK_BUFFER_CREATE_PROTECTED_BIT)) != 0 &&
+        refusal_.empty())
       refusal_ = "it reaches a sparse or protected buffer";
     if (b->address == 0) continue;
     const std::uint64_t address = b->address - (b->offset - r.offset);
@@ -239,14 +239,16 @@ void Snapshot::send_head() {
   std::copy(grid_, grid_ + 3, begin.grid);
   std::copy(s.base, s.base + 3, begin.base);
   begin.push_bytes = static_cast<std::uint32_t>(s.push_constants.size());
-  link().send(&begin, sizeof begin, KLAB_CAPTURE_BEGIN,
-              {std::string_view(reinterpret_cast<const char*>(s.push_constants.data()), s.push_constants.size())});
+  link().send(
+      &begin, sizeof begin, KLAB_CAPTURE_BEGIN,
+      {std::string_view(reinterpret_cast<const char*>(s.push_constants.data()), s.push_constants.size())});
   std::vector<klab_layout_slot> slots;
   for (std::uint32_t set = 0; set < k.layout->sets.size(); ++set)
     if (const auto& layout = k.layout->sets[set])
       for (const auto& slot : layout->slots)
-        slots.push_back({set, slot.binding, static_cast<std::uint32_t>(slot.type), slot.count,
-                         (layout->flags & VK_DESCRIPTOR_SET_LAYOUT_CREATE_PUSH_DESCRIPTOR_BIT_KHR) != 0 ? 1u : 0u, 0});
+        slots.push_back(
+            {set, slot.binding, static_cast<std::uint32_t>(slot.type), slot.count,
+             (layout->flags & VK_DESCRIPTOR_SET_LAYOUT_CREATE_PUSH_DESCRIPTOR_BIT_KHR) != 0 ? 1u : 0u, 0});
   link().send_list(KLAB_LAYOUT, d_.id, slots.data(), sizeof slots[0], slots.size());
   link().send_list(KLAB_SPEC, d_.id, k.spec.data(), sizeof(klab_spec), k.spec.size());
   std::vector<klab_push_range> ranges;
@@ -284,14 +286,17 @@ bool Snapshot::announce(Region& r) {
     const VkBufferDeviceAddressInfo which{VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO, nullptr,
                                           r.buffers[0]->handle};
     const auto of_buffer = d_.next.GetBufferOpaqueCaptureAddress != nullptr
-                               ? d_.next.GetBufferOpaqueCaptureAddress : d_.next.GetBufferOpaqueCaptureAddressKHR;
-    if (of_buffer != nullptr && r.buffers[0]->address != 0) record.opaque_address = of_buffer(d_.handle, &which);
-    const VkDeviceMemoryOpaqueCaptureAddressInfo memory{VK_STRUCTURE_TYPE_DEVICE_MEMORY_OPAQUE_CAPTURE_ADDRESS_INFO,
-                                                        nullptr, r.memory->handle};
+                               ? d_.next.GetBufferOpaqueCaptureAddress
+                               : d_.next.GetBufferOpaqueCaptureAddressKHR;
+    if (of_buffer != nullptr && r.buffers[0]->address != 0)
+      record.opaque_address = of_buffer(d_.handle, &which);
+    const VkDeviceMemoryOpaqueCaptureAddressInfo memory{
+        VK_STRUCTURE_TYPE_DEVICE_MEMORY_OPAQUE_CAPTURE_ADDRESS_INFO, nullptr, r.memory->handle};
     const auto of_memory = d_.next.GetDeviceMemoryOpaqueCaptureAddress != nullptr
                                ? d_.next.GetDeviceMemoryOpaqueCaptureAddress
                                : d_.next.GetDeviceMemoryOpaqueCaptureAddressKHR;
-    if (of_memory != nullptr && r.memory->address_capture) record.opaque_memory = of_memory(d_.handle, &memory);
+    if (of_memory != nullptr && r.memory->address_capture)
+      record.opaque_memory = of_memory(d_.handle, &memory);
   }
   record.name_length = static_cast<std::uint32_t>(name.size());
   return link().send(&record, sizeof record, KLAB_REGION, {name});
@@ -313,7 +318,8 @@ bool Snapshot::send(std::size_t index, std::uint32_t kind, bool scanned) {
       refusal_ = "a buffer that it reaches could not be read";
       return false;
     }
-    if (!count_only_ && !link().send_data(kind, static_cast<std::uint32_t>(index), at, p, n, &p)) return false;
+    if (!count_only_ && !link().send_data(kind, static_cast<std::uint32_t>(index), at, p, n, &p))
+      return false;
     if (scanned) scan(p, n);
     if (!refusal_.empty()) return false;
   }

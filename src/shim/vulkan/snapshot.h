@@ -12,8 +12,8 @@ class Snapshot {
   Snapshot(Device& d, Queue& queue, const Piece& piece) : d_(d), queue_(queue), piece_(piece) {}
   Snapshot(const Snapshot&) = delete;
   ~Snapshot();
-  /// Builds the list of regions, asks klab, sends all contents. False: refused (klab has been told why), or stopped.
-  /// The queue is drained.
+  /// Builds the list of regions, asks klab, sends all contents. False: refused (klab has been told why), or
+  /// stopped. The queue is drained.
   bool before();
   /// Sends the contents again.
   void after(double program_ns);

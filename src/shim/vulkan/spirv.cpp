@@ -11,8 +11,14 @@ namespace {
 constexpr std::uint32_t kMagic = 0x07230203;
 constexpr std::uint32_t kVersion14 = 0x00010400;
 enum : std::uint32_t {
-  kOpSource = 3, kOpString = 7, kOpExtInstImport = 11, kOpExtInst = 12, kOpEntryPoint = 15, kOpFunction = 54,
-  kOpVariable = 59, kOpDecorate = 71
+  kOpSource = 3,
+  kOpString = 7,
+  kOpExtInstImport = 11,
+  kOpExtInst = 12,
+  kOpEntryPoint = 15,
+  kOpFunction = 54,
+  kOpVariable = 59,
+  kOpDecorate = 71
 };
 constexpr std::uint32_t kDecorationBinding = 33, kDecorationSet = 34;
 constexpr std::uint32_t kDebugSource = 35;  // NonSemantic.Shader.DebugInfo.100

@@ -44,11 +44,11 @@ struct Memory {
 struct Buffer {
   VkBuffer handle = VK_NULL_HANDLE;
   std::uint64_t size = 0;
-  VkBufferUsageFlags usage = 0;  // as the program gave it
-  VkBufferCreateFlags flags = 0; // likewise
+  VkBufferUsageFlags usage = 0;   // as the program gave it
+  VkBufferCreateFlags flags = 0;  // likewise
   Ref<Memory> memory;
-  std::uint64_t offset = 0;      // in memory
-  VkDeviceAddress address = 0;   // once the program has asked for it
+  std::uint64_t offset = 0;     // in memory
+  VkDeviceAddress address = 0;  // once the program has asked for it
   std::string name;
   bool alive = true;
 };
@@ -90,10 +90,10 @@ struct Kernel {
   std::vector<SlotName> declared;  // set and binding that the entry point's module declares
   std::string refusal;             // a reason that is known without looking at descriptors
 
-  std::string name;                // decided at its first dispatch
+  std::string name;  // decided at its first dispatch
   std::atomic<bool> named{false};
-  bool matches = false;            // capture mode: the request's pattern
-  std::uint64_t executions = 0;    // under Device-independent counts lock
+  bool matches = false;          // capture mode: the request's pattern
+  std::uint64_t executions = 0;  // under Device-independent counts lock
 };
 
 struct Pipeline {
@@ -104,7 +104,7 @@ struct Pipeline {
 
 struct Element {
   VkDescriptorType type = VK_DESCRIPTOR_TYPE_MAX_ENUM;
-  Ref<Buffer> buffer;  // empty: not a buffer, or a null descriptor
+  Ref<Buffer> buffer;                   // empty: not a buffer, or a null descriptor
   std::uint64_t offset = 0, range = 0;  // as written; range may be VK_WHOLE_SIZE
 };
 
@@ -148,11 +148,12 @@ struct Device {
   std::uint32_t id = 0;
   DeviceNext next;
   std::array<PFN_vkVoidFunction, static_cast<std::size_t>(Command::count_)> commands{};
+  std::vector<PFN_vkVoidFunction> unknown;  // commands newer than the headers (unknown.cpp)
   PFN_vkSetDeviceLoaderData set_loader_data = nullptr;
   std::uint32_t mode = KLAB_MODE_NONE;
   bool several_physical = false;
   bool host_query_reset = false;  // enabled, by the program or by us
-  bool address_capture = false;  // the device has bufferDeviceAddressCaptureReplay, and it was enabled
+  bool address_capture = false;   // the device has bufferDeviceAddressCaptureReplay, and it was enabled
   VkPhysicalDeviceProperties properties{};
   VkPhysicalDeviceMemoryProperties memory_properties{};
   std::vector<QueueFamily> families;
@@ -188,8 +189,8 @@ struct Device {
 struct Counts {
   std::mutex lock;
   std::uint64_t sequence = 0;
-  Kernel* chosen = nullptr;      // capture mode: the kernel that was the first to reach nth[0]
-  std::size_t taken = 0;         // how many of nth are done (captured or refused)
+  std::atomic<Kernel*> chosen{nullptr};  // capture mode: the kernel that was the first to reach nth[0]
+  std::size_t taken = 0;                 // how many of nth are done (captured or refused)
   std::atomic<bool> finished{false};
 };
 Counts& counts();
@@ -236,14 +237,17 @@ struct Hook {
   PFN_vkVoidFunction function;
   unsigned modes;  // 1 << KLAB_MODE_*
 };
-constexpr unsigned kTrace = 1u << KLAB_MODE_TRACE, kCapture = 1u << KLAB_MODE_CAPTURE, kBoth = kTrace | kCapture;
-#define KLAB_HOOK(name, modes) {"vk" #name, reinterpret_cast<PFN_vkVoidFunction>(&name), modes}
+constexpr unsigned kTrace = 1u << KLAB_MODE_TRACE, kCapture = 1u << KLAB_MODE_CAPTURE,
+                   kBoth = kTrace | kCapture;
+#define KLAB_HOOK(name, modes) \
+  { "vk" #name, reinterpret_cast<PFN_vkVoidFunction>(&name), modes }
 
 // One table a file.
 std::vector<Hook> object_hooks();
 std::vector<Hook> descriptor_hooks();
 std::vector<Hook> pipeline_hooks();
 std::vector<Hook> record_hooks();
+std::vector<Hook> pool_hooks();
 std::vector<Hook> submit_hooks();
 std::vector<Hook> forward_hooks();
 

@@ -40,23 +40,26 @@ void read_chain(const void* chain, Batch& b) {
 Batch from(const VkSubmitInfo& info) {
   Batch b;
   read_chain(info.pNext, b);
-  const auto* timeline = in_chain<VkTimelineSemaphoreSubmitInfo>(
-      info.pNext, VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO);
-  const auto* group = in_chain<VkDeviceGroupSubmitInfo>(info.pNext, VK_STRUCTURE_TYPE_DEVICE_GROUP_SUBMIT_INFO);
+  const auto* timeline =
+      in_chain<VkTimelineSemaphoreSubmitInfo>(info.pNext, VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO);
+  const auto* group =
+      in_chain<VkDeviceGroupSubmitInfo>(info.pNext, VK_STRUCTURE_TYPE_DEVICE_GROUP_SUBMIT_INFO);
   b.values = timeline != nullptr;
   if (group != nullptr) b.refusal = "it was submitted with VkDeviceGroupSubmitInfo";
   for (std::uint32_t i = 0; i < info.waitSemaphoreCount; ++i)
-    b.waits.push_back({info.pWaitSemaphores[i],
-                       timeline != nullptr && i < timeline->waitSemaphoreValueCount
-                           ? timeline->pWaitSemaphoreValues[i] : 0,
-                       info.pWaitDstStageMask[i]});
+    b.waits.push_back(
+        {info.pWaitSemaphores[i],
+         timeline != nullptr && i < timeline->waitSemaphoreValueCount ? timeline->pWaitSemaphoreValues[i] : 0,
+         info.pWaitDstStageMask[i]});
   for (std::uint32_t i = 0; i < info.signalSemaphoreCount; ++i)
-    b.signals.push_back({info.pSignalSemaphores[i],
-                         timeline != nullptr && i < timeline->signalSemaphoreValueCount
-                             ? timeline->pSignalSemaphoreValues[i] : 0});
+    b.signals.push_back(
+        {info.pSignalSemaphores[i], timeline != nullptr && i < timeline->signalSemaphoreValueCount
+                                        ? timeline->pSignalSemaphoreValues[i]
+                                        : 0});
   for (std::uint32_t i = 0; i < info.commandBufferCount; ++i)
-    b.pieces.push_back({info.pCommandBuffers[i],
-                        group != nullptr && i < group->commandBufferCount ? group->pCommandBufferDeviceMasks[i] : 0});
+    b.pieces.push_back({info.pCommandBuffers[i], group != nullptr && i < group->commandBufferCount
+                                                     ? group->pCommandBufferDeviceMasks[i]
+                                                     : 0});
   return b;
 }
 
@@ -68,12 +71,14 @@ Batch from(const VkSubmitInfo2& info) {
   for (std::uint32_t i = 0; i < info.waitSemaphoreInfoCount; ++i) {
     const auto& w = info.pWaitSemaphoreInfos[i];
     b.waits.push_back({w.semaphore, w.value, w.stageMask, w.deviceIndex});
-    if (w.pNext != nullptr) b.refusal = "a semaphore of its submission carries a structure that is not known here";
+    if (w.pNext != nullptr)
+      b.refusal = "a semaphore of its submission carries a structure that is not known here";
   }
   for (std::uint32_t i = 0; i < info.signalSemaphoreInfoCount; ++i) {
     const auto& s = info.pSignalSemaphoreInfos[i];
     b.signals.push_back({s.semaphore, s.value, s.stageMask, s.deviceIndex});
-    if (s.pNext != nullptr) b.refusal = "a semaphore of its submission carries a structure that is not known here";
+    if (s.pNext != nullptr)
+      b.refusal = "a semaphore of its submission carries a structure that is not known here";
   }
   for (std::uint32_t i = 0; i < info.commandBufferInfoCount; ++i) {
     b.pieces.push_back({info.pCommandBufferInfos[i].commandBuffer, info.pCommandBufferInfos[i].deviceMask});
@@ -119,8 +124,8 @@ VkResult pass_on(Device& d, SubmitCall call, VkQueue queue, std::uint32_t count,
     std::vector<std::uint32_t> masks;
     for (std::uint32_t k = 0; k < infos[i].commandBufferCount; ++k) {
       const CommandBuffer* c = find_commands(infos[i].pCommandBuffers[k]);
-      const std::uint32_t mask = group != nullptr && k < group->commandBufferCount
-                                     ? group->pCommandBufferDeviceMasks[k] : 0;
+      const std::uint32_t mask =
+          group != nullptr && k < group->commandBufferCount ? group->pCommandBufferDeviceMasks[k] : 0;
       if (c == nullptr) {
         handles[i].push_back(infos[i].pCommandBuffers[k]);
         masks.push_back(mask);
@@ -132,7 +137,8 @@ VkResult pass_on(Device& d, SubmitCall call, VkQueue queue, std::uint32_t count,
     }
     mine[i].commandBufferCount = static_cast<std::uint32_t>(handles[i].size());
     mine[i].pCommandBuffers = handles[i].data();
-    if (group != nullptr && group->commandBufferCount != 0) groups.push_back({group, *group, std::move(masks)});
+    if (group != nullptr && group->commandBufferCount != 0)
+      groups.push_back({group, *group, std::move(masks)});
   }
   if (!any) return call_next(d, call, queue, count, infos, fence);
   for (Group& g : groups) {  // the chain is the program's: put back below
@@ -229,8 +235,10 @@ void drain_others(Device& d, const Queue& mine) {
       VkFence fence = make_fence(d);
       if (fence != VK_NULL_HANDLE && d.next.QueueSubmit(other->handle, 0, nullptr, fence) >= 0) {
         drained = wait_fence(d, fence, left()) == VK_SUCCESS;
-        if (drained) d.next.DestroyFence(d.handle, fence, nullptr);
-        else d.abandoned.push_back(fence);
+        if (drained)
+          d.next.DestroyFence(d.handle, fence, nullptr);
+        else
+          d.abandoned.push_back(fence);
       }
       other->lock.unlock();
     }
@@ -246,8 +254,10 @@ bool more_wanted() {
   return all.taken < link().config().nth.size();
 }
 
-// Submits the wanted piece alone between two snapshots. False: nothing of it was submitted, the caller does that.
-bool take(Device& d, Queue& queue, SubmitCall call, const Batch& batch, const Piece& piece, const Helpers& h) {
+// Submits the wanted piece alone between two snapshots. False: nothing of it was submitted, the caller does
+// that.
+bool take(Device& d, Queue& queue, SubmitCall call, const Batch& batch, const Piece& piece,
+          const Helpers& h) {
   Snapshot snapshot(d, queue, piece);
   if (!snapshot.before()) return false;
   Batch alone;
@@ -269,7 +279,8 @@ bool take(Device& d, Queue& queue, SubmitCall call, const Batch& batch, const Pi
     snapshot.after(timed ? helper_time(d, queue.family) : 0);
   } else {
     d.abandoned.push_back(fence);
-    refuse(piece, result == VK_TIMEOUT ? "it did not finish within the deadline" : "the device was lost while it ran");
+    refuse(piece, result == VK_TIMEOUT ? "it did not finish within the deadline"
+                                       : "the device was lost while it ran");
   }
   return true;
 }
@@ -294,8 +305,7 @@ bool refuse_whole(const std::vector<Batch>& batches, std::string why) {
     if (why.empty()) why = b.refusal;
   bool any = false;
   for (const Batch& b : batches)
-    for (const Piece& p : b.pieces)
-      any = any || (p.mark != nullptr && p.mark->segment >= 0);
+    for (const Piece& p : b.pieces) any = any || (p.mark != nullptr && p.mark->segment >= 0);
   if (why.empty() && any) return false;
   for (const Batch& b : batches)
     for (const Piece& p : b.pieces)
@@ -303,7 +313,8 @@ bool refuse_whole(const std::vector<Batch>& batches, std::string why) {
   return true;
 }
 
-VkResult submit_apart(Device& d, Queue& queue, SubmitCall call, const std::vector<Batch>& batches, VkFence app_fence) {
+VkResult submit_apart(Device& d, Queue& queue, SubmitCall call, const std::vector<Batch>& batches,
+                      VkFence app_fence) {
   const Helpers h = helpers(d, queue.family);
   const std::uint64_t deadline = link().config().deadline_ns;
   std::vector<Batch> part;
@@ -326,8 +337,8 @@ VkResult submit_apart(Device& d, Queue& queue, SubmitCall call, const std::vecto
       std::vector<Batch> now = part;
       now.push_back(std::move(first));
       VkFence fence = make_fence(d);
-      VkResult result = fence == VK_NULL_HANDLE ? VK_ERROR_OUT_OF_HOST_MEMORY
-                                                : submit_batches(d, queue, call, now, fence);
+      VkResult result =
+          fence == VK_NULL_HANDLE ? VK_ERROR_OUT_OF_HOST_MEMORY : submit_batches(d, queue, call, now, fence);
       if (result < 0) {
         given_up = "the driver did not take what comes before it as a submission of its own";
         refuse(piece, given_up);
@@ -342,9 +353,10 @@ VkResult submit_apart(Device& d, Queue& queue, SubmitCall call, const std::vecto
       result = wait_fence(d, fence, deadline);
       if (result != VK_SUCCESS) {
         d.abandoned.push_back(fence);
-        given_up = result == VK_TIMEOUT ? "its queue did not drain within " + std::to_string(deadline / 1'000'000) +
-                                              " ms: it waits for something that comes later, or runs for longer"
-                                        : "the device was lost before it ran";
+        given_up = result == VK_TIMEOUT
+                       ? "its queue did not drain within " + std::to_string(deadline / 1'000'000) +
+                             " ms: it waits for something that comes later, or runs for longer"
+                       : "the device was lost before it ran";
         refuse(piece, given_up);
         current.pieces.push_back(piece);
         continue;
@@ -393,8 +405,8 @@ VkResult submit(VkQueue handle, SubmitCall call, std::uint32_t count, const Info
   const std::uint64_t started = now_ns();
   std::unique_lock one(d.capture_lock, std::chrono::seconds(60));
   const bool whole = refuse_whole(batches, one ? "" : "another thread's capture did not end");
-  const VkResult result = whole ? pass_on(d, call, handle, count, infos, fence)
-                                : submit_apart(d, *queue, call, batches, fence);
+  const VkResult result =
+      whole ? pass_on(d, call, handle, count, infos, fence) : submit_apart(d, *queue, call, batches, fence);
   // After the rest is on its way: klab seals while the program goes on.
   tell_submitted(started);
   return result;
@@ -423,8 +435,8 @@ VKAPI_ATTR VkResult VKAPI_CALL QueueWaitIdle(VkQueue handle) {
   return result;
 }
 
-VKAPI_ATTR VkResult VKAPI_CALL QueueBindSparse(VkQueue handle, std::uint32_t count, const VkBindSparseInfo* infos,
-                                               VkFence fence) {
+VKAPI_ATTR VkResult VKAPI_CALL QueueBindSparse(VkQueue handle, std::uint32_t count,
+                                               const VkBindSparseInfo* infos, VkFence fence) {
   Device& d = *find_device(handle);
   Queue* queue = find_queue(d, handle);
   if (queue == nullptr) return d.next.QueueBindSparse(handle, count, infos, fence);
@@ -447,8 +459,8 @@ VKAPI_ATTR VkResult VKAPI_CALL DeviceWaitIdle(VkDevice device) {
   return result;
 }
 
-VKAPI_ATTR VkResult VKAPI_CALL WaitForFences(VkDevice device, std::uint32_t count, const VkFence* fences, VkBool32 all,
-                                             std::uint64_t limit) {
+VKAPI_ATTR VkResult VKAPI_CALL WaitForFences(VkDevice device, std::uint32_t count, const VkFence* fences,
+                                             VkBool32 all, std::uint64_t limit) {
   Device& d = *find_device(device);
   const VkResult result = d.next.WaitForFences(device, count, fences, all, limit);
   if (result == VK_SUCCESS) quietly([&] { harvest(d, false); });
@@ -469,7 +481,8 @@ VkResult wait_semaphores(VkDevice device, const VkSemaphoreWaitInfo* info, std::
   if (result == VK_SUCCESS) quietly([&] { harvest(d, false); });
   return result;
 }
-VKAPI_ATTR VkResult VKAPI_CALL WaitSemaphores(VkDevice device, const VkSemaphoreWaitInfo* info, std::uint64_t limit) {
+VKAPI_ATTR VkResult VKAPI_CALL WaitSemaphores(VkDevice device, const VkSemaphoreWaitInfo* info,
+                                              std::uint64_t limit) {
   return wait_semaphores<&DeviceNext::WaitSemaphores>(device, info, limit);
 }
 VKAPI_ATTR VkResult VKAPI_CALL WaitSemaphoresKHR(VkDevice device, const VkSemaphoreWaitInfo* info,
@@ -479,7 +492,8 @@ VKAPI_ATTR VkResult VKAPI_CALL WaitSemaphoresKHR(VkDevice device, const VkSemaph
 
 }  // namespace
 
-VkResult submit_batches(Device& d, Queue& queue, SubmitCall call, const std::vector<Batch>& batches, VkFence fence) {
+VkResult submit_batches(Device& d, Queue& queue, SubmitCall call, const std::vector<Batch>& batches,
+                        VkFence fence) {
   if (call == SubmitCall::submit) {
     struct Arrays {
       std::vector<VkSemaphore> waits, signals;
@@ -527,7 +541,8 @@ VkResult submit_batches(Device& d, Queue& queue, SubmitCall call, const std::vec
     Arrays& a = arrays[i];
     auto uses = [](const std::vector<SemaphoreUse>& from, std::vector<VkSemaphoreSubmitInfo>& to) {
       for (const auto& u : from)
-        to.push_back({VK_STRUCTURE_TYPE_SEMAPHORE_SUBMIT_INFO, nullptr, u.semaphore, u.value, u.stages, u.device});
+        to.push_back(
+            {VK_STRUCTURE_TYPE_SEMAPHORE_SUBMIT_INFO, nullptr, u.semaphore, u.value, u.stages, u.device});
     };
     uses(batches[i].waits, a.waits);
     uses(batches[i].signals, a.signals);
@@ -548,16 +563,11 @@ VkResult submit_batches(Device& d, Queue& queue, SubmitCall call, const std::vec
 }
 
 std::vector<Hook> submit_hooks() {
-  return {KLAB_HOOK(QueueSubmit, kBoth),
-          KLAB_HOOK(QueueSubmit2, kBoth),
-          KLAB_HOOK(QueueSubmit2KHR, kBoth),
-          KLAB_HOOK(QueueWaitIdle, kBoth),
-          KLAB_HOOK(QueueBindSparse, kCapture),
-          KLAB_HOOK(QueuePresentKHR, kCapture),
-          KLAB_HOOK(DeviceWaitIdle, kTrace),
-          KLAB_HOOK(WaitForFences, kTrace),
-          KLAB_HOOK(GetFenceStatus, kTrace),
-          KLAB_HOOK(WaitSemaphores, kTrace),
+  return {KLAB_HOOK(QueueSubmit, kBoth),        KLAB_HOOK(QueueSubmit2, kBoth),
+          KLAB_HOOK(QueueSubmit2KHR, kBoth),    KLAB_HOOK(QueueWaitIdle, kBoth),
+          KLAB_HOOK(QueueBindSparse, kCapture), KLAB_HOOK(QueuePresentKHR, kCapture),
+          KLAB_HOOK(DeviceWaitIdle, kTrace),    KLAB_HOOK(WaitForFences, kTrace),
+          KLAB_HOOK(GetFenceStatus, kTrace),    KLAB_HOOK(WaitSemaphores, kTrace),
           KLAB_HOOK(WaitSemaphoresKHR, kTrace)};
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Submissions: what the program asked for, in one form for both calls, and with segments in place of command buffers.
+// Submissions: what the program asked for, in one form for both calls, and with segments in place of command
+// buffers.
 #pragma once
 #include "shim/vulkan/record.h"
 
@@ -24,13 +25,14 @@ struct Batch {
   std::vector<Piece> pieces;
   bool values = false;  // came with VkTimelineSemaphoreSubmitInfo
   VkSubmitFlags flags = 0;
-  std::string refusal;          // why this batch cannot be taken apart, or empty
+  std::string refusal;  // why this batch cannot be taken apart, or empty
 };
 
 /// vkQueueSubmit, vkQueueSubmit2 or its alias: parts go through the call that the program used.
 enum class SubmitCall { submit, submit2, submit2_khr };
 
 /// Submits `batches` with `fence`. The queue's lock is held.
-VkResult submit_batches(Device& d, Queue& queue, SubmitCall call, const std::vector<Batch>& batches, VkFence fence);
+VkResult submit_batches(Device& d, Queue& queue, SubmitCall call, const std::vector<Batch>& batches,
+                        VkFence fence);
 
 }  // namespace klab::shim

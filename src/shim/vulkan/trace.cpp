@@ -8,8 +8,15 @@ namespace klab::shim {
 namespace {
 
 constexpr std::uint64_t kSendEveryNs = 50'000'000;
-constexpr VkPipelineStageFlagBits kStage = VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT;
 
+// Where a timestamp is taken: when all that came before is done. A driver on the CPU runs compute commands
+// one after the other, so there the top of the pipe means the same, and does not flush (which costs it more
+// than a small dispatch); what it draws is deferred, so not after graphics.
+VkPipelineStageFlagBits stage_of(const CommandBuffer& c) {
+  return c.device->properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU && !c.live_state
+             ? VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT
+             : VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT;
+}
 Chunk* take_chunk(Device& d) {
   {
     std::lock_guard hold(d.tracer->lock);
@@ -40,7 +47,8 @@ bool give_grids(Device& d, Chunk& c) {
   if (d.next.CreateBuffer(d.handle, &info, nullptr, &c.grids) < 0) return false;
   VkMemoryRequirements needs;
   d.next.GetBufferMemoryRequirements(d.handle, c.grids, &needs);
-  constexpr VkMemoryPropertyFlags kWant = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+  constexpr VkMemoryPropertyFlags kWant =
+      VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
   for (std::uint32_t i = 0; i < d.memory_properties.memoryTypeCount; ++i) {
     if ((needs.memoryTypeBits >> i & 1) == 0 ||
         (d.memory_properties.memoryTypes[i].propertyFlags & kWant) != kWant)
@@ -87,16 +95,17 @@ bool read_times(Device& d, Flight& f, std::uint32_t valid_bits) {
     const std::uint32_t first = static_cast<std::uint32_t>(k) * kChunkDispatches;
     const std::uint32_t n = 2 * std::min(kChunkDispatches, r.places - first);
     results.assign(n, {0, 0});
-    const VkResult result =
-        d.next.GetQueryPoolResults(d.handle, r.chunks[k]->pool, 0, n, n * sizeof(Result), results.data(),
-                                   sizeof(Result), VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WITH_AVAILABILITY_BIT);
+    const VkResult result = d.next.GetQueryPoolResults(
+        d.handle, r.chunks[k]->pool, 0, n, n * sizeof(Result), results.data(), sizeof(Result),
+        VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WITH_AVAILABILITY_BIT);
     if (result != VK_SUCCESS) return false;
     for (std::uint32_t i = 0; i < n; ++i) {
       if (results[i].available == 0) return false;
       ticks[2 * first + i] = results[i].ticks;
     }
     begins[k] = results[0].ticks;
-    if (begins[k] == r.chunks[k]->last_begin) return false;  // of the execution before: not reset on the GPU yet
+    if (begins[k] == r.chunks[k]->last_begin)
+      return false;  // of the execution before: not reset on the GPU yet
   }
   const double period = d.properties.limits.timestampPeriod;
   const std::uint64_t mask = valid_bits >= 64 ? ~0ull : (1ull << valid_bits) - 1;
@@ -106,7 +115,8 @@ bool read_times(Device& d, Flight& f, std::uint32_t valid_bits) {
     line.row.begin_ns = static_cast<double>(begin) * period;
     line.row.gpu_ns = static_cast<double>((end - begin) & mask) * period;
     if (line.indirect)
-      std::memcpy(line.row.grid, r.chunks[line.place / kChunkDispatches]->mapped + 4 * (line.place % kChunkDispatches),
+      std::memcpy(line.row.grid,
+                  r.chunks[line.place / kChunkDispatches]->mapped + 4 * (line.place % kChunkDispatches),
                   sizeof line.row.grid);
   }
   for (std::size_t k = 0; k < r.chunks.size(); ++k) r.chunks[k]->last_begin = begins[k];
@@ -182,23 +192,24 @@ void trace_dispatch(CommandBuffer& c, const DispatchState& s, const std::functio
           e.indirect = true;
           VkMemoryBarrier before{VK_STRUCTURE_TYPE_MEMORY_BARRIER, nullptr, VK_ACCESS_MEMORY_WRITE_BIT,
                                  VK_ACCESS_TRANSFER_READ_BIT};
-          d.next.CmdPipelineBarrier(c.handle, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 1,
-                                    &before, 0, nullptr, 0, nullptr);
+          d.next.CmdPipelineBarrier(c.handle, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
+                                    VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 1, &before, 0, nullptr, 0, nullptr);
           VkBufferCopy copy{s.indirect_offset, slot * 16ull, 12};
           d.next.CmdCopyBuffer(c.handle, s.indirect->handle, chunk->grids, 1, &copy);
           VkMemoryBarrier after{VK_STRUCTURE_TYPE_MEMORY_BARRIER, nullptr, VK_ACCESS_TRANSFER_WRITE_BIT,
                                 VK_ACCESS_HOST_READ_BIT};
           d.next.CmdPipelineBarrier(c.handle, VK_PIPELINE_STAGE_TRANSFER_BIT,
-                                    VK_PIPELINE_STAGE_HOST_BIT | VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, 0, 1, &after, 0,
-                                    nullptr, 0, nullptr);
+                                    VK_PIPELINE_STAGE_HOST_BIT | VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, 0, 1,
+                                    &after, 0, nullptr, 0, nullptr);
         }
       }
     }
     r.entries.push_back(e);
   });
-  if (chunk != nullptr) d.next.CmdWriteTimestamp(c.handle, kStage, chunk->pool, 2 * slot);
+  const VkPipelineStageFlagBits stage = stage_of(c);
+  if (chunk != nullptr) d.next.CmdWriteTimestamp(c.handle, stage, chunk->pool, 2 * slot);
   emit();
-  if (chunk != nullptr) d.next.CmdWriteTimestamp(c.handle, kStage, chunk->pool, 2 * slot + 1);
+  if (chunk != nullptr) d.next.CmdWriteTimestamp(c.handle, stage, chunk->pool, 2 * slot + 1);
 }
 
 void trace_secondary(CommandBuffer& c, CommandBuffer& secondary) {
@@ -265,7 +276,8 @@ std::vector<Flight> trace_submission(Device& d, Queue& queue, const VkCommandBuf
   };
   for (std::size_t i = 0; i < count; ++i)
     for (std::uint32_t k = 0; k < sizes[i]; ++k)
-      if (const CommandBuffer* c = find_commands(lists[i][k]); c != nullptr && c->recording) add(add, c->recording);
+      if (const CommandBuffer* c = find_commands(lists[i][k]); c != nullptr && c->recording)
+        add(add, c->recording);
   return flights;
 }
 

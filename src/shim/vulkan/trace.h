@@ -15,17 +15,18 @@ struct Chunk {
   VkBuffer grids = VK_NULL_HANDLE;
   VkDeviceMemory memory = VK_NULL_HANDLE;
   const std::uint32_t* mapped = nullptr;  // four words a dispatch
-  std::uint64_t last_begin = 0;           // of the execution that was read last: tells stale results from new ones
+  std::uint64_t last_begin = 0;  // of the execution that was read last: tells stale results from new ones
 };
 
-/// What was recorded into a command buffer since it was begun. Lives as long as an execution of it is not read.
+/// What was recorded into a command buffer since it was begun. Lives as long as an execution of it is not
+/// read.
 struct Recording {
   struct Entry {
-    Kernel* kernel = nullptr;      // null: `secondary` is executed here
+    Kernel* kernel = nullptr;  // null: `secondary` is executed here
     Recording* secondary = nullptr;
     std::uint32_t call = 0;
     std::uint32_t grid[3] = {0, 0, 0};
-    std::uint32_t place = 0;       // n-th dispatch of this recording
+    std::uint32_t place = 0;  // n-th dispatch of this recording
     bool timed = false, indirect = false;
   };
   Device* device = nullptr;
