@@ -5,7 +5,7 @@
 using namespace example;
 
 int main(int argc, char** argv) {
-  const Options o = parse(argc, argv, 256, 1);
+  const Options o = parse(argc, argv, 160, 1);
   const std::uint32_t n = groups(o.size, 16) * 16;
   Gpu gpu;
   const std::vector<float> a = noise_vector(std::size_t{n} * n, 4), b = noise_vector(std::size_t{n} * n, 5);
