@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix product twice, tiled and naive: two named pipelines with the same bindings. --size is the side.
+// Matrix product twice, tiled and naive: two named pipelines with the same bindings, each dispatch in a
+// debug label. --size is the side.
 #include "common.h"
 
 using namespace example;
@@ -19,8 +20,12 @@ int main(int argc, char** argv) {
 
   for (std::uint32_t i = 0; i < o.iterations; ++i) {
     VkCommandBuffer c = gpu.begin();
+    gpu.label(c, "naive");
     dispatch(c, slow, slow_set, n, n / 16, n / 16);
+    gpu.label(c, nullptr);
+    gpu.label(c, "tiled");
     dispatch(c, fast, fast_set, n, n / 16, n / 16);
+    gpu.label(c, nullptr);
     barrier(c);
     gpu.run(c);
   }
