@@ -130,6 +130,12 @@ class Server {
   Server(const Target& target, Sink& sink, const OnProgress& progress, Ended& ended)
       : target_(target), sink_(sink), progress_(progress), ended_(ended) {}
 
+  Server(const Server&) = delete;
+  ~Server() {
+    for (auto& p : ended_.processes)
+      if (p->open) close(*p);
+  }
+
   Status run(bool stop_when_done, const Cancelled& cancelled) {
     KLAB_TRY(const fs::path layer, layer_folder());
     KLAB_TRY(rendezvous_, Rendezvous::create());

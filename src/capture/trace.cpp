@@ -47,6 +47,19 @@ class TraceSink : public Sink {
       if (p.kernels.count(r.kernel) != 0) mine.push_back(r);
     return {};
   }
+  // Rows that a process had not sent when it ended, however it ended.
+  void closed(Process& p) override {
+    if (p.ring == nullptr) return;
+    const std::byte* slot = p.ring + std::size_t{KLAB_SLOTS - 1} * KLAB_SLOT_BYTES;
+    klab_pending pending;
+    std::memcpy(&pending, slot, sizeof pending);
+    if (pending.count > KLAB_MAX_PENDING || total_ + pending.count > kMaxRows) return;
+    std::vector<klab_row> rows(pending.count);
+    if (pending.count != 0) std::memcpy(rows.data(), slot + sizeof pending, rows.size() * sizeof(klab_row));
+    for (const klab_row& r : rows)
+      if (p.kernels.count(r.kernel) != 0) rows_[p.number].push_back(r);
+    total_ += rows.size();
+  }
   std::map<std::size_t, std::vector<klab_row>> rows_;
   std::size_t total_ = 0;
 };
@@ -105,6 +118,9 @@ Result<import::DispatchList> trace(const Target& target, const OnProgress& progr
     if (found == sink.rows_.end()) continue;
     auto& rows = found->second;
     std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.sequence < b.sequence; });
+    rows.erase(std::unique(rows.begin(), rows.end(),
+                           [](const auto& a, const auto& b) { return a.sequence == b.sequence; }),
+               rows.end());
     if (with_rows++ == 0) {
       list.program.executable = p->executable;
       list.program.pid = p->pid;

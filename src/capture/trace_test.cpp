@@ -90,6 +90,11 @@ TEST(Trace, keeps_the_list_of_a_program_that_dies_or_never_cleans_up) {
   ASSERT_TRUE(died) << text_of(died.error());
   EXPECT_EQ(died->exit_code, 128 + 11);
   EXPECT_FALSE(died->rows.empty());
+  // Also what was in no packet yet.
+  const auto later = trace(program("crash", {"--iterations", "7"}));
+  ASSERT_TRUE(later);
+  EXPECT_EQ(later->rows.size(), 7u);
+  for (std::size_t i = 0; i < later->rows.size(); ++i) EXPECT_EQ(later->rows[i].sequence, i + 1);
   const auto leaked = trace(probe({"leak"}));
   ASSERT_TRUE(leaked);
   EXPECT_EQ(leaked->rows.size(), 1u);

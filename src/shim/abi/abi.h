@@ -127,6 +127,15 @@ typedef struct klab_row {
   double begin_ns, gpu_ns; /* gpu_ns 0: not known */
 } klab_row;
 
+/* Trace mode: the last slot is not used for DATA. It begins with this, then klab_row[count]: rows that have
+ * not been sent as ROWS yet. When the connection ends, klab takes them from there, so that a program which
+ * crashes loses none. A row may be in both (its sequence tells). */
+typedef struct klab_pending {
+  uint32_t count;
+  uint32_t reserved;
+} klab_pending;
+#define KLAB_MAX_PENDING ((KLAB_SLOT_BYTES - 8u) / 64u)
+
 typedef struct klab_list { /* ROWS, BINDINGS, LAYOUT, SPEC, PUSH_RANGES, COUNTS: + `count` records of that
                               kind */
   klab_header h;

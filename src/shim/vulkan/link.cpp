@@ -9,6 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
@@ -140,6 +141,11 @@ bool Link::handshake(int fd) {
   slots_ = c.slot_count;
   free_.clear();
   for (std::uint32_t i = 0; i < slots_; ++i) free_.push_back(i);
+  pending_ = nullptr;
+  if (c.mode == KLAB_MODE_TRACE && slots_ >= 2) {
+    free_.pop_back();
+    pending_ = reinterpret_cast<klab_pending*>(ring_ + std::size_t{slots_ - 1} * KLAB_SLOT_BYTES);
+  }
   config_.mode = c.mode;
   config_.scope = c.scope;
   config_.deadline_ns = c.deadline_ns;
@@ -256,6 +262,38 @@ bool Link::send_data(std::uint32_t kind, std::uint32_t id, std::uint64_t offset,
   return send_locked(&record, sizeof record, KLAB_DATA, {});
 }
 
+void Link::add_rows(const klab_row* rows, std::size_t count) {
+  std::lock_guard hold(lock_);
+  if (fd_ < 0 || pending_ == nullptr) return;
+  auto* kept = reinterpret_cast<klab_row*>(pending_ + 1);
+  static_assert(sizeof(klab_row) <= 64 && sizeof(klab_pending) == 8);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (pending_->count >= KLAB_MAX_PENDING) send_rows_locked();
+    kept[pending_->count] = rows[i];
+    __atomic_store_n(&pending_->count, pending_->count + 1, __ATOMIC_RELEASE);
+  }
+}
+
+void Link::send_rows_locked() {
+  constexpr std::size_t kAtOnce = 512;
+  const auto* kept = reinterpret_cast<const klab_row*>(pending_ + 1);
+  for (std::size_t at = 0; at < pending_->count; at += kAtOnce) {
+    klab_list list{};
+    list.count = static_cast<std::uint32_t>(std::min<std::size_t>(kAtOnce, pending_->count - at));
+    const std::string_view rows(reinterpret_cast<const char*>(kept + at), list.count * sizeof(klab_row));
+    if (!send_locked(&list, sizeof list, KLAB_ROWS, {rows})) break;
+  }
+  __atomic_store_n(&pending_->count, 0u, __ATOMIC_RELEASE);
+  rows_sent_at_ = now_ns();
+}
+
+void Link::send_rows(bool all) {
+  constexpr std::uint64_t kEveryNs = 50'000'000;
+  std::lock_guard hold(lock_);
+  if (fd_ < 0 || pending_ == nullptr || pending_->count == 0) return;
+  if (all || pending_->count >= 512 || now_ns() - rows_sent_at_ > kEveryNs) send_rows_locked();
+}
+
 std::uint32_t Link::ask(void* fixed, std::size_t size, std::uint32_t type) {
   std::lock_guard hold(lock_);
   if (!send_locked(fixed, size, type, {})) return 0;
@@ -271,6 +309,7 @@ void Link::after_fork() {
   fd_ = -1;
   live_ = false;
   tried_ = false;
+  pending_ = nullptr;
   ring_ = nullptr;  // not mapped in the child (MADV_DONTFORK)
   config_.mode = KLAB_MODE_NONE;
 }

@@ -48,6 +48,10 @@ class Link {
   /// call.
   bool send_data(std::uint32_t kind, std::uint32_t id, std::uint64_t offset, const void* bytes,
                  std::size_t size, const std::byte** copy = nullptr);
+  /// Trace mode: keeps rows where klab finds them even if this process dies, and sends them in batches.
+  void add_rows(const klab_row* rows, std::size_t count);
+  /// `all`, else only when there are many or it has been a while.
+  void send_rows(bool all);
   /// Sends and waits for the answer; 0: klab is gone.
   std::uint32_t ask(void* fixed, std::size_t size, std::uint32_t type);
 
@@ -58,6 +62,7 @@ class Link {
   bool handshake(int fd);
   bool send_locked(void* fixed, std::size_t size, std::uint32_t type,
                    std::initializer_list<std::string_view> tails);
+  void send_rows_locked();
   bool receive_locked(std::uint32_t* answer);
   void drop_locked(const char* why);
 
@@ -68,6 +73,8 @@ class Link {
   std::byte* ring_ = nullptr;
   std::uint32_t slots_ = 0;
   std::vector<std::uint32_t> free_;
+  klab_pending* pending_ = nullptr;  // in the last slot
+  std::uint64_t rows_sent_at_ = 0;
   Config config_;
 };
 

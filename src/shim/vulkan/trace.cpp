@@ -7,8 +7,6 @@
 namespace klab::shim {
 namespace {
 
-constexpr std::uint64_t kSendEveryNs = 50'000'000;
-
 // Where a timestamp is taken: when all that came before is done. A driver on the CPU runs compute commands
 // one after the other, so there the top of the pipe means the same, and does not flush (which costs it more
 // than a small dispatch); what it draws is deferred, so not after graphics.
@@ -73,14 +71,6 @@ void free_chunk(Device& d, Chunk* c) {
   delete c;
 }
 
-void send_rows(Tracer& t, std::uint32_t device, bool all) {
-  const std::uint64_t now = now_ns();
-  if (t.rows.empty() || (!all && t.rows.size() < 512 && now - t.last_sent < kSendEveryNs)) return;
-  link().send_list(KLAB_ROWS, device, t.rows.data(), sizeof(klab_row), t.rows.size());
-  t.rows.clear();
-  t.last_sent = now;
-}
-
 // Gives each line its times when all of them are there. False: not yet.
 bool read_times(Device& d, Flight& f, std::uint32_t valid_bits) {
   Recording& r = *f.recording;
@@ -124,8 +114,11 @@ bool read_times(Device& d, Flight& f, std::uint32_t valid_bits) {
 }
 
 // The tracer's lock is held.
-void land(Tracer& t, Flight& f) {
-  for (const Flight::Line& line : f.lines) t.rows.push_back(line.row);
+void land(Flight& f) {
+  std::vector<klab_row> rows;
+  rows.reserve(f.lines.size());
+  for (const Flight::Line& line : f.lines) rows.push_back(line.row);
+  link().add_rows(rows.data(), rows.size());
   f.recording->in_flight = false;
 }
 
@@ -144,7 +137,7 @@ void harvest_locked(Device& d, std::vector<Ref<Recording>>& done) {
   for (std::size_t i = 0; i < t.flights.size(); ++i) {
     Flight& f = t.flights[i];
     if (tried < 4 && read_times(d, f, bits)) {
-      land(t, f);
+      land(f);
       done.push_back(std::move(f.recording));
       continue;
     }
@@ -236,14 +229,14 @@ std::vector<Flight> trace_submission(Device& d, Queue& queue, const VkCommandBuf
         auto& waiting = d.tracer->flights;
         for (std::size_t i = 0; i < waiting.size(); ++i)
           if (waiting[i].recording == r) {
-            land(*d.tracer, waiting[i]);
+            land(waiting[i]);
             done.push_back(std::move(waiting[i].recording));
             waiting.erase(waiting.begin() + static_cast<std::ptrdiff_t>(i));
             break;
           }
         for (Flight& f : flights)
           if (f.recording == r) {
-            land(*d.tracer, f);
+            land(f);
             f.lines.clear();
             done.push_back(std::move(f.recording));
           }
@@ -287,7 +280,7 @@ void commit(Device& d, std::vector<Flight> flights) {
   for (Flight& f : flights)
     if (!f.lines.empty()) d.tracer->flights.push_back(std::move(f));
   if (d.host_query_reset && d.tracer->flights.size() > 64) harvest_locked(d, done);
-  send_rows(*d.tracer, d.id, false);
+  link().send_rows(false);
 }
 
 void harvest(Device& d, bool idle) {
@@ -298,7 +291,7 @@ void harvest(Device& d, bool idle) {
     std::lock_guard hold(d.tracer->lock);
     if (d.tracer->flights.empty()) return;
     harvest_locked(d, done);
-    send_rows(*d.tracer, d.id, false);
+    link().send_rows(false);
   }
 }
 
@@ -306,9 +299,9 @@ void flush_rows(Device& d) {
   if (d.tracer == nullptr) return;
   std::vector<Flight> rest;
   std::lock_guard hold(d.tracer->lock);
-  for (Flight& f : d.tracer->flights) land(*d.tracer, f);
+  for (Flight& f : d.tracer->flights) land(f);
   rest.swap(d.tracer->flights);
-  send_rows(*d.tracer, d.id, true);
+  link().send_rows(true);
   for (Flight& f : rest) new Ref<Recording>(std::move(f.recording));  // leaked on purpose: the process ends
 }
 
@@ -317,9 +310,9 @@ void finish_tracing(Device& d) {
   std::vector<Flight> rest;
   {
     std::lock_guard hold(d.tracer->lock);
-    for (Flight& f : d.tracer->flights) land(*d.tracer, f);
+    for (Flight& f : d.tracer->flights) land(f);
     rest.swap(d.tracer->flights);
-    send_rows(*d.tracer, d.id, true);
+    link().send_rows(true);
   }
   rest.clear();
   std::lock_guard hold(d.tracer->lock);

@@ -53,8 +53,6 @@ struct Tracer {
   std::mutex lock;
   std::vector<Flight> flights;
   std::vector<Chunk*> free_chunks;
-  std::vector<klab_row> rows;
-  std::uint64_t last_sent = 0;
 };
 
 void trace_dispatch(CommandBuffer& c, const DispatchState& s, const std::function<void()>& emit);
