@@ -112,11 +112,10 @@ def test_full_disk_leaves_nothing_and_says_so(klab, small_disk):
 
 
 def test_full_disk_under_the_store(klab, small_disk, shared_bundle):
-    (small_disk / "filler").write_bytes(b"\0")
-    with open(small_disk / "filler", "ab", buffering=0) as f:
+    with open(small_disk / "filler", "wb", buffering=0) as f:
         try:
-            while True:
-                f.write(b"\0" * 65536)
+            while f.write(b"\0" * 65536):
+                pass
         except OSError:
             pass
     outcome = klab("replay", shared_bundle("reduction"), "--iterations", "2", "--json",

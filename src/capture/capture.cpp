@@ -82,6 +82,9 @@ Error nothing_captured(const CaptureRequest& request, const Ended& ended) {
 Result<Captured> capture(const CaptureRequest& request, const OnProgress& progress,
                          const Cancelled& cancelled) {
   KLAB_TRY_VOID(check(request));
+  // What a killed capture left beside this place.
+  const fs::path beside = request.bundle.parent_path();
+  bundle::sweep_partial(beside.empty() ? fs::path(".") : beside);
   KLAB_TRY(bundle::Writer writer, bundle::Writer::create(request.bundle, {.replace = request.replace}));
   // A disk that is nearly full keeps its last GiB; on one smaller than that, the disk itself is the limit.
   constexpr std::uint64_t kKept = 1ull << 30;

@@ -37,8 +37,6 @@ Result<bundle::Proof> prove(Lab& lab, const fs::path& path, std::uint32_t dispat
 
 Result<CaptureAnswer> capture_dispatch(Lab& lab, const capture::CaptureRequest& request, bool with_proof) {
   CaptureAnswer answer;
-  const fs::path parent = request.bundle.parent_path();
-  bundle::sweep_partial(parent.empty() ? "." : parent);  // what a killed klab left there
   KLAB_TRY(answer.captured, capture::capture(request, lab.line_progress(), lab.cancelled));
   const fs::path path = answer.captured.sealed.path;
   KLAB_TRY(OpenBundle opened, open_bundle(lab, path));
