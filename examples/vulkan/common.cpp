@@ -206,6 +206,16 @@ void Gpu::name_object(VkObjectType type, std::uint64_t handle, const std::string
   VK(set_name(device_, &info));
 }
 
+void Gpu::label(VkCommandBuffer commands, const char* text) {
+  if (!debug_utils_) return;
+  const auto get = [&](const char* name) { return vkGetInstanceProcAddr(instance_, name); };
+  const VkDebugUtilsLabelEXT info{.sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_LABEL_EXT, .pLabelName = text};
+  if (text)
+    reinterpret_cast<PFN_vkCmdBeginDebugUtilsLabelEXT>(get("vkCmdBeginDebugUtilsLabelEXT"))(commands, &info);
+  else
+    reinterpret_cast<PFN_vkCmdEndDebugUtilsLabelEXT>(get("vkCmdEndDebugUtilsLabelEXT"))(commands);
+}
+
 Buffer Gpu::buffer(VkDeviceSize bytes, VkBufferUsageFlags extra_usage, const char* name) {
   Buffer b{.size = bytes};
   const VkBufferCreateInfo info{

@@ -107,6 +107,8 @@ class Gpu {
   void end(VkCommandBuffer commands);
   /// Submits to the first queue and waits for its fence.
   void submit(VkCommandBuffer commands);
+  /// Opens a debug label, or with null closes the last; nothing where the loader has no VK_EXT_debug_utils.
+  void label(VkCommandBuffer commands, const char* text);
   void run(VkCommandBuffer commands) { end(commands), submit(commands); }
 
   VkDevice device() const { return device_; }

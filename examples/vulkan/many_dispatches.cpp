@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // 200 small dispatches of three named kernels in one command buffer, submitted --iterations times (3): which
-// execution is the n-th is not known while recording. --time says on stderr how long the submissions took.
+// execution is the n-th is not known while recording. --time says on stderr how long the submissions took,
+// --timestamps writes two around each dispatch: what timing each costs on this driver, whoever does it.
 #include <chrono>
 #include <cstdio>
 
@@ -9,7 +10,7 @@
 using namespace example;
 
 int main(int argc, char** argv) {
-  const Options o = parse(argc, argv, 4096, 3, {"--time"});
+  const Options o = parse(argc, argv, 4096, 3, {"--time", "--timestamps"});
   const std::uint32_t n = o.size, count = 200;
   Gpu gpu;
   std::vector<std::uint32_t> a(n), b(n);
@@ -27,9 +28,18 @@ int main(int argc, char** argv) {
     std::uint32_t n, step;
   };
 
+  VkQueryPool queries = VK_NULL_HANDLE;
+  const VkQueryPoolCreateInfo info{.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
+                                   .queryType = VK_QUERY_TYPE_TIMESTAMP,
+                                   .queryCount = 2 * count};
+  if (o.has("--timestamps")) VK(vkCreateQueryPool(gpu.device(), &info, nullptr, &queries));
+
   VkCommandBuffer c = gpu.begin(0);
+  if (queries) vkCmdResetQueryPool(c, queries, 0, 2 * count);
   for (std::uint32_t step = 0; step < count; ++step) {
+    if (queries) vkCmdWriteTimestamp(c, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, queries, 2 * step);
     dispatch(c, kernels[step % 3], set, Push{n, step}, groups(n, 64));
+    if (queries) vkCmdWriteTimestamp(c, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, queries, 2 * step + 1);
     barrier(c);
   }
   gpu.end(c);
@@ -40,6 +50,8 @@ int main(int argc, char** argv) {
   const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - start;
   if (o.has("--time"))
     std::fprintf(stderr, "submissions took %lld ns\n", static_cast<long long>(took.count()));
+
+  vkDestroyQueryPool(gpu.device(), queries, nullptr);
 
   // The CPU follows the first 3 submissions; a longer run (a benchmark) checks those only by finishing.
   const std::uint32_t followed = o.iterations <= 3 && !o.has("--time") ? o.iterations : 0;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix product twice, tiled and naive: two named pipelines with the same bindings. --size is the side.
+// Matrix product twice, tiled and naive: two named pipelines with the same bindings, each dispatch in a
+// debug label. --size is the side.
 #include "common.h"
 
 using namespace example;
 
 int main(int argc, char** argv) {
-  const Options o = parse(argc, argv, 256, 1);
+  const Options o = parse(argc, argv, 160, 1);
   const std::uint32_t n = groups(o.size, 16) * 16;
   Gpu gpu;
   const std::vector<float> a = noise_vector(std::size_t{n} * n, 4), b = noise_vector(std::size_t{n} * n, 5);
@@ -19,8 +20,12 @@ int main(int argc, char** argv) {
 
   for (std::uint32_t i = 0; i < o.iterations; ++i) {
     VkCommandBuffer c = gpu.begin();
+    gpu.label(c, "naive");
     dispatch(c, slow, slow_set, n, n / 16, n / 16);
+    gpu.label(c, nullptr);
+    gpu.label(c, "tiled");
     dispatch(c, fast, fast_set, n, n / 16, n / 16);
+    gpu.label(c, nullptr);
     barrier(c);
     gpu.run(c);
   }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// node generate.mjs PACKAGES MODEL vulkan|cpu [COUNT]: evaluates a fixed prompt and prints COUNT (8) greedy tokens as
-// one JSON line. PACKAGES is the folder that holds node_modules.
+// node generate.mjs PACKAGES MODEL vulkan|cpu [COUNT [flash]]: evaluates a fixed prompt and prints COUNT (8) greedy
+// tokens as one JSON line, with flash attention or with separate products and softmax. PACKAGES holds node_modules.
 import {createRequire} from "node:module";
 import path from "node:path";
 import {pathToFileURL} from "node:url";
 
-const [packages, modelPath, backend, count = "8"] = process.argv.slice(2);
+const [packages, modelPath, backend, count = "8", attention = ""] = process.argv.slice(2);
 if (backend === "cpu") process.env.GGML_VK_VISIBLE_DEVICES = "";
 else process.env.GGML_VK_VISIBLE_DEVICES ??= "0";  // without it the library skips CPU devices such as lavapipe
+process.env.GGML_VK_DEBUG_MARKERS ??= "1";  // the library then gives its pipelines debug names
 
 const resolve = createRequire(path.join(path.resolve(packages), "package.json")).resolve;
 const {getLlama, LlamaLogLevel} = await import(pathToFileURL(resolve("node-llama-cpp")).href);
@@ -16,7 +17,7 @@ const llama = await getLlama({
     vramPadding: 0, ramPadding: 0
 });
 const model = await llama.loadModel({modelPath, gpuLayers: backend === "cpu" ? 0 : "max", useMmap: false});
-const context = await model.createContext({contextSize: 64, batchSize: 32, threads: 1});
+const context = await model.createContext({contextSize: 64, batchSize: 32, threads: 1, flashAttention: attention === "flash"});
 const sequence = context.getSequence();
 
 const prompt = [1, ...[72, 101, 108, 108, 111].map((byte) => byte + 3)];  // <s> and the bytes of "Hello"
