@@ -120,6 +120,7 @@ Result<Child> Child::spawn(const SpawnOptions& options) {
     ::sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
     ::signal(SIGPIPE, SIG_DFL);
+    ::signal(SIGXFSZ, SIG_DFL);
     ::execve(program.c_str(), argv_pointers.data(), environment_pointers.data());
     die();
   }

@@ -94,7 +94,7 @@ Result<Captured> capture(const CaptureRequest& request, const OnProgress& progre
                                                            : free_bytes;
   Collector collector(request, std::move(writer), max_bytes, free_bytes, progress);
   KLAB_TRY(const Ended ended,
-           serve(request.target, collector, request.stop_after_capture, progress, cancelled));
+           serve(request.target, collector, request.stop_after_capture, cancelled));
   if (collector.error_) return fail(*collector.error_);
   if (!collector.sealed_) {
     Error error = nothing_captured(request, ended);

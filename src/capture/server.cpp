@@ -127,8 +127,7 @@ Status on_kernel(Process& p, std::span<const std::byte> packet) {
 
 class Server {
  public:
-  Server(const Target& target, Sink& sink, const OnProgress& progress, Ended& ended)
-      : target_(target), sink_(sink), progress_(progress), ended_(ended) {}
+  Server(const Target& target, Sink& sink, Ended& ended) : target_(target), sink_(sink), ended_(ended) {}
 
   Server(const Server&) = delete;
   ~Server() {
@@ -355,7 +354,6 @@ class Server {
 
   const Target& target_;
   Sink& sink_;
-  const OnProgress& progress_;
   Ended& ended_;
   std::optional<Rendezvous> rendezvous_;
   bool active_ = false;
@@ -382,10 +380,9 @@ bool read_texts(std::span<const std::byte> packet, std::size_t fixed_part,
   return true;
 }
 
-Result<Ended> serve(const Target& target, Sink& sink, bool stop_when_done, const OnProgress& progress,
-                    const Cancelled& cancelled) {
+Result<Ended> serve(const Target& target, Sink& sink, bool stop_when_done, const Cancelled& cancelled) {
   Ended ended;
-  KLAB_TRY_VOID(Server(target, sink, progress, ended).run(stop_when_done, cancelled));
+  KLAB_TRY_VOID(Server(target, sink, ended).run(stop_when_done, cancelled));
   return ended;
 }
 

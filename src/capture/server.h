@@ -71,8 +71,7 @@ struct Ended {
 
 /// Starts the target and serves it to its end. Errors: target_failed (not started), environment, timeout,
 /// interrupted, io_failed.
-Result<Ended> serve(const Target& target, Sink& sink, bool stop_when_done, const OnProgress& progress,
-                    const Cancelled& cancelled);
+Result<Ended> serve(const Target& target, Sink& sink, bool stop_when_done, const Cancelled& cancelled);
 
 /// Reads `lengths` texts after a record's fixed part; false when the packet is shorter or a text over
 /// KLAB_MAX_TEXT.

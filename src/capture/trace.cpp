@@ -94,7 +94,8 @@ std::uint32_t place_kernel(import::DispatchList& list, std::map<std::uint64_t, s
 Result<import::DispatchList> trace(const Target& target, const OnProgress& progress,
                                    const Cancelled& cancelled) {
   TraceSink sink;
-  KLAB_TRY(const Ended ended, serve(target, sink, false, progress, cancelled));
+  if (progress) progress(fmt::format("tracing {}", fmt::join(target.argv, " ")));
+  KLAB_TRY(const Ended ended, serve(target, sink, false, cancelled));
   if (ended.status.signal != 0 && sink.total_ == 0)
     return fail(
         ErrorCode::target_failed,

@@ -45,6 +45,7 @@ int main(int argc, char** argv) {
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGTERM, &action, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGXFSZ, SIG_IGN);  // over `ulimit -f` a write fails and is reported; it does not end us
 
   cli::Cli cli;
   cli.lab.cancelled = [] { return interrupts.load() > 0; };
