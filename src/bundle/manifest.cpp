@@ -163,6 +163,52 @@ void from_json(const Json& j, SpecConstant& v) {
   read_required(j, "value", v.value);
 }
 
+void to_json(Json& j, const Argument& v) { j = Json{{"offset", v.offset}, {"size", v.size}, {"name", v.name}}; }
+void from_json(const Json& j, Argument& v) {
+  read_required(j, "offset", v.offset);
+  read_required(j, "size", v.size);
+  read_optional(j, "name", v.name);
+}
+
+void to_json(Json& j, const LaunchAttribute& v) { j = Json{{"name", v.name}, {"value", v.value}}; }
+void from_json(const Json& j, LaunchAttribute& v) {
+  read_required(j, "name", v.name);
+  read_required(j, "value", v.value);
+}
+
+void to_json(Json& j, const TextureObject& v) {
+  j = Json{{"handle", hex_address(v.handle)},
+           {"surface", v.surface},
+           {"resource", v.resource},
+           {"region", v.region},
+           {"offset", v.offset},
+           {"format", v.format},
+           {"channels", v.channels},
+           {"width", v.width},
+           {"height", v.height},
+           {"depth", v.depth},
+           {"pitch", v.pitch},
+           {"linear_bytes", v.linear_bytes},
+           {"array_flags", v.array_flags},
+           {"sampling", v.sampling}};
+}
+void from_json(const Json& j, TextureObject& v) {
+  read_address(j, "handle", v.handle);
+  read_optional(j, "surface", v.surface);
+  read_required(j, "resource", v.resource);
+  read_required(j, "region", v.region);
+  read_optional(j, "offset", v.offset);
+  read_required(j, "format", v.format);
+  read_optional(j, "channels", v.channels);
+  read_optional(j, "width", v.width);
+  read_optional(j, "height", v.height);
+  read_optional(j, "depth", v.depth);
+  read_optional(j, "pitch", v.pitch);
+  read_optional(j, "linear_bytes", v.linear_bytes);
+  read_optional(j, "array_flags", v.array_flags);
+  read_optional(j, "sampling", v.sampling);
+}
+
 void to_json(Json& j, const ByteRange& v) {
   j = Json{{"region", v.region}, {"offset", v.offset}, {"size", v.size}};
 }
@@ -213,6 +259,11 @@ void to_json(Json& j, const Dispatch& v) {
            {"spec_constants", v.spec_constants},
            {"regions", v.regions},
            {"proof", v.proof}};
+  if (v.cluster != Dim3{0, 0, 0}) j["cluster"] = v.cluster;
+  if (!v.arguments.empty()) j["arguments"] = v.arguments;
+  if (!v.argument_layout.empty()) j["argument_layout"] = v.argument_layout;
+  if (!v.attributes.empty()) j["attributes"] = v.attributes;
+  if (!v.textures.empty()) j["textures"] = v.textures;
 }
 void from_json(const Json& j, Dispatch& v) {
   read_optional(j, "name", v.name);
@@ -234,6 +285,11 @@ void from_json(const Json& j, Dispatch& v) {
   read_optional(j, "push_ranges", v.push_ranges);
   read_optional(j, "push_constants", v.push_constants);
   read_optional(j, "spec_constants", v.spec_constants);
+  read_dim3(j, "cluster", v.cluster);
+  read_optional(j, "arguments", v.arguments);
+  read_optional(j, "argument_layout", v.argument_layout);
+  read_optional(j, "attributes", v.attributes);
+  read_optional(j, "textures", v.textures);
   read_optional(j, "regions", v.regions);
   read_optional(j, "proof", v.proof);
 }

@@ -27,8 +27,8 @@ enum class Scope { reachable, all };
 KLAB_JSON_ENUM(Scope, reachable, all)
 
 /// Why a region is in the capture.
-enum class ReachedBy { binding, pointer, scope_all };
-KLAB_JSON_ENUM(ReachedBy, binding, pointer, scope_all)
+enum class ReachedBy { binding, pointer, scope_all, argument, symbol };
+KLAB_JSON_ENUM(ReachedBy, binding, pointer, scope_all, argument, symbol)
 
 enum class BindingKind { storage_buffer, uniform_buffer, storage_buffer_dynamic, uniform_buffer_dynamic };
 KLAB_JSON_ENUM(BindingKind, storage_buffer, uniform_buffer, storage_buffer_dynamic, uniform_buffer_dynamic)
@@ -55,7 +55,7 @@ struct Program {
 /// A contiguous range of device-visible memory. `pre` and `post` are chunk lists of data.idx.
 struct Region {
   std::uint32_t id = 0;            // position in Dispatch::regions
-  std::string name;                // debug name, or empty
+  std::string name;                // debug name, or empty; of a module variable or constant: its symbol
   std::uint64_t address = 0;       // virtual address that the kernel could see; 0: none (no device address)
   std::uint64_t size = 0;          // bytes
   MemoryKind kind = MemoryKind::device;
@@ -95,6 +95,37 @@ struct SpecConstant {
   Bytes value;  // 1, 2, 4 or 8 bytes, little endian
 };
 
+/// A kernel parameter inside Dispatch::arguments (CUDA, HIP).
+struct Argument {
+  std::uint32_t offset = 0, size = 0;  // bytes
+  std::string name;                    // when the code object has it
+};
+
+/// What the launch or its function was set to, by the name that the API's header gives it, in lower case without its
+/// prefix: "cooperative", "programmatic_stream_serialization", "priority"; of a function with "function." before it:
+/// "function.max_dynamic_shared_size_bytes", "function.preferred_shared_memory_carveout".
+struct LaunchAttribute {
+  std::string name;
+  std::int64_t value = 0;
+};
+
+/// A texture or surface object whose handle is among the arguments or in captured memory. `texels` are a region:
+/// linear memory of the program, or a copy of an array (MemoryKind::image, rows packed, address 0).
+struct TextureObject {
+  std::uint64_t handle = 0;  // as the program's words hold it
+  bool surface = false;
+  std::string resource;      // "linear", "pitch2d", "array"
+  std::uint32_t region = 0;
+  std::uint64_t offset = 0;  // bytes from the region's start (linear, pitch2d)
+  std::string format;        // CUarray_format without its prefix: "float", "unsigned_int8"
+  std::uint32_t channels = 1;
+  std::uint64_t width = 0, height = 0, depth = 0;  // texels; depth or layers of an array
+  std::uint64_t pitch = 0;                         // bytes a row (pitch2d)
+  std::uint64_t linear_bytes = 0;                  // (linear)
+  std::uint32_t array_flags = 0;                   // CUDA_ARRAY3D_*
+  Bytes sampling;  // the API's texture descriptor as it was given (CUDA_TEXTURE_DESC), without pointers
+};
+
 struct ByteRange {
   std::uint32_t region = 0;
   std::uint64_t offset = 0, size = 0;
@@ -115,8 +146,8 @@ struct Proof {
 };
 
 struct Dispatch {
-  std::string name;         // as `klab dispatches` lists it
-  std::string entry_point;  // "main"
+  std::string name;         // as `klab dispatches` lists it; demangled
+  std::string entry_point;  // "main"; CUDA, HIP: the mangled name
   std::uint32_t code = 0;   // position in Manifest::code
   Dim3 grid{1, 1, 1};       // workgroups that really ran
   Dim3 base{0, 0, 0};       // vkCmdDispatchBase
@@ -134,12 +165,17 @@ struct Dispatch {
   std::vector<PushRange> push_ranges;
   Bytes push_constants;
   std::vector<SpecConstant> spec_constants;
+  Dim3 cluster{0, 0, 0};  // blocks in a cluster; 0: none asked for
+  Bytes arguments;        // CUDA, HIP: the parameter buffer as the kernel got it
+  std::vector<Argument> argument_layout;  // ascending; empty: not known (launched through a packed buffer)
+  std::vector<LaunchAttribute> attributes;
+  std::vector<TextureObject> textures;
   std::vector<Region> regions;
   Proof proof;
 };
 
 struct CodeObject {
-  std::string kind;     // "spirv"
+  std::string kind;     // "spirv", "cubin", "ptx"
   std::string file;     // "code/0.spv", inside the bundle
   std::uint64_t size = 0;
   std::string hash;     // XXH3-128 of the bytes
@@ -184,6 +220,12 @@ void to_json(Json& j, const PushRange& v);
 void from_json(const Json& j, PushRange& v);
 void to_json(Json& j, const SpecConstant& v);
 void from_json(const Json& j, SpecConstant& v);
+void to_json(Json& j, const Argument& v);
+void from_json(const Json& j, Argument& v);
+void to_json(Json& j, const LaunchAttribute& v);
+void from_json(const Json& j, LaunchAttribute& v);
+void to_json(Json& j, const TextureObject& v);
+void from_json(const Json& j, TextureObject& v);
 void to_json(Json& j, const ByteRange& v);
 void from_json(const Json& j, ByteRange& v);
 void to_json(Json& j, const CodeObject& v);

@@ -18,6 +18,9 @@ constexpr std::uint64_t kMaxDescriptors = 1ull
 constexpr std::uint32_t kMaxSets = 1024;
 constexpr std::uint64_t kMaxPushBytes = 1u << 16;
 constexpr std::size_t kMaxVarying = 1000;
+constexpr std::uint64_t kMaxArguments = 1u << 16;
+constexpr std::size_t kMaxAttributes = 256, kMaxTextures = 4096;
+constexpr std::uint64_t kMaxExtent = 1u << 20;  // texels in one direction, and layers
 
 // "code/" and one plain name: no separator, no leading dot, nothing a shell or terminal would act on.
 bool plain_code_file(const std::string& file) {
@@ -110,6 +113,31 @@ struct Checker {
     return {};
   }
 
+  Status arguments(const Dispatch& d, std::size_t at) const {
+    if (d.arguments.size() > kMaxArguments)
+      return bad("dispatch {}: {} bytes of arguments", at, d.arguments.size());
+    std::uint64_t end = 0;
+    for (std::size_t i = 0; i < d.argument_layout.size(); ++i) {
+      const Argument& a = d.argument_layout[i];
+      if (a.offset < end || !inside(a.offset, a.size, d.arguments.size()))
+        return bad("dispatch {}: argument {} of {} bytes at {} overlaps another or lies outside", at, i, a.size,
+                   a.offset);
+      end = std::uint64_t{a.offset} + a.size;
+    }
+    if (d.attributes.size() > kMaxAttributes || d.textures.size() > kMaxTextures)
+      return bad("dispatch {}: {} attributes and {} textures", at, d.attributes.size(), d.textures.size());
+    for (std::size_t i = 0; i < d.textures.size(); ++i) {
+      const TextureObject& t = d.textures[i];
+      if (t.region >= d.regions.size() || t.offset > d.regions[t.region].size)
+        return bad("dispatch {}: texture {} lies outside region {}", at, i, t.region);
+      if (t.width > kMaxExtent * 1024 || t.height > kMaxExtent || t.depth > kMaxExtent || t.channels < 1 ||
+          t.channels > 4 || t.linear_bytes > d.regions[t.region].size - t.offset ||
+          (t.height > 1 && t.pitch > d.regions[t.region].size) || t.sampling.size() > 4096)
+        return bad("dispatch {}: texture {} has a size that cannot be", at, i);
+    }
+    return {};
+  }
+
   Status proof(const Dispatch& d, std::size_t at) const {
     if (d.proof.varying.size() > kMaxVarying)
       return bad("dispatch {}: {} varying ranges, at most {}", at, d.proof.varying.size(), kMaxVarying);
@@ -132,6 +160,7 @@ struct Checker {
       KLAB_TRY_VOID(regions(d, i, total));
       KLAB_TRY_VOID(layout(d, i));
       KLAB_TRY_VOID(constants(d, i));
+      KLAB_TRY_VOID(arguments(d, i));
       KLAB_TRY_VOID(proof(d, i));
     }
     return {};

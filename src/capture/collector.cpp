@@ -224,10 +224,9 @@ Status Collector::region(Process&, std::span<const std::byte> packet) {
   region.name = texts[0];
   region.address = r.address;
   region.size = r.bytes;
-  region.kind = bundle::MemoryKind::device;
-  region.reached_by = r.reached_by == KLAB_REACHED_BINDING   ? bundle::ReachedBy::binding
-                      : r.reached_by == KLAB_REACHED_POINTER ? bundle::ReachedBy::pointer
-                                                             : bundle::ReachedBy::scope_all;
+  if (r.memory > KLAB_MEMORY_IMAGE || r.reached_by > KLAB_REACHED_SYMBOL) return bad("a region of an unknown kind");
+  region.kind = static_cast<bundle::MemoryKind>(r.memory);  // abi.h keeps both orders
+  region.reached_by = static_cast<bundle::ReachedBy>(r.reached_by);
   region.allocation = r.allocation;
   region.allocation_offset = r.allocation_offset;
   region.opaque_address = r.opaque_address;

@@ -2,6 +2,8 @@
 // JSON of abilities and resource figures.
 #include "gpu/backend.h"
 
+#include <fmt/format.h>
+
 #include "base/json.h"
 
 namespace klab::gpu {
@@ -77,6 +79,11 @@ void from_json(const Json& j, Resources& v) {
       v.driver.push_back(std::move(statistic));
     }
   read_optional(j, "isa", v.isa);
+}
+
+Result<Placed> Device::symbol(CodeId, std::string_view name, std::uint64_t) {
+  return fail(ErrorCode::unsupported,
+              fmt::format("{} has no module variables, so {} cannot be restored", identity().api, name));
 }
 
 }  // namespace klab::gpu

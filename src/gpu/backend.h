@@ -76,6 +76,18 @@ struct LaunchSpec {
   std::vector<bundle::PushRange> push_ranges;
   std::vector<std::byte> push_constants;
   std::vector<bundle::SpecConstant> spec_constants;
+
+  // CUDA, HIP. A launch of Klab's own kernels has bindings and push_constants there too, and no arguments: each
+  // binding becomes a pointer argument, in order, and push_constants follow as one argument by value.
+  bundle::Dim3 block{0, 0, 0}, cluster{0, 0, 0};
+  std::vector<std::byte> arguments;  // the whole parameter buffer
+  std::vector<bundle::Argument> argument_layout;
+  std::vector<bundle::LaunchAttribute> attributes;
+  struct Texture {
+    bundle::TextureObject object;
+    MemoryId memory = 0;
+  };
+  std::vector<Texture> textures;  // made anew, and their handles put where the captured ones stand in `arguments`
 };
 
 /// Figures of a compiled kernel; empty where the driver has none.
@@ -135,6 +147,10 @@ class Device {
   /// this device lacks; named).
   virtual Result<CodeId> load(std::span<const std::byte> code) = 0;
   virtual void unload(CodeId code) = 0;
+  /// A named variable of a loaded code object (CUDA __device__, __constant__) as memory; its address is filled in. It
+  /// lives as long as the code; contents are the code object's initial values. Errors: missing_symbol (also when its
+  /// size is not `size`), unsupported (an API without such variables).
+  virtual Result<Placed> symbol(CodeId code, std::string_view name, std::uint64_t size);
   /// Errors: missing_symbol, launch_failed (limits exceeded: says which), compile_failed.
   virtual Result<LaunchId> prepare(const LaunchSpec& spec) = 0;
   virtual void discard(LaunchId launch) = 0;

@@ -20,7 +20,7 @@ void from_json(const Json& j, Conditions& v) {
 
 bool LaunchOverride::empty() const {
   return !grid && spec_constants.empty() && push_constants.empty() && !subgroup_size &&
-         !dynamic_shared_bytes && !entry_point;
+         !dynamic_shared_bytes && !entry_point && !block && !cluster && attributes.empty();
 }
 
 namespace {
@@ -56,6 +56,9 @@ void write_optional(Json& j, const char* name, const std::optional<T>& value) {
 void to_json(Json& j, const LaunchOverride& v) {
   j = Json::object();
   write_optional(j, "grid", v.grid);
+  write_optional(j, "block", v.block);
+  write_optional(j, "cluster", v.cluster);
+  if (!v.attributes.empty()) j["attributes"] = v.attributes;
   write_optional(j, "subgroup_size", v.subgroup_size);
   write_optional(j, "dynamic_shared_bytes", v.dynamic_shared_bytes);
   write_optional(j, "entry_point", v.entry_point);
@@ -64,6 +67,9 @@ void to_json(Json& j, const LaunchOverride& v) {
 }
 void from_json(const Json& j, LaunchOverride& v) {
   read_optional_value(j, "grid", v.grid);
+  read_optional_value(j, "block", v.block);
+  read_optional_value(j, "cluster", v.cluster);
+  read_optional(j, "attributes", v.attributes);
   read_optional_value(j, "subgroup_size", v.subgroup_size);
   read_optional_value(j, "dynamic_shared_bytes", v.dynamic_shared_bytes);
   read_optional_value(j, "entry_point", v.entry_point);

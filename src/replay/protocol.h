@@ -57,8 +57,10 @@ struct LaunchOverride {
   std::optional<bundle::Dim3> grid;
   std::map<std::uint32_t, Bytes> spec_constants;  // id -> bytes
   std::map<std::uint32_t, Bytes> push_constants;  // byte offset -> bytes
-  std::optional<std::uint32_t> subgroup_size;
+  std::optional<bundle::Dim3> block, cluster;     // CUDA, HIP
+  std::optional<std::uint32_t> subgroup_size;     // Vulkan
   std::optional<std::uint32_t> dynamic_shared_bytes;
+  std::map<std::string, std::int64_t> attributes;  // bundle::LaunchAttribute by name; replaces or adds
   std::optional<std::string> entry_point;
   bool empty() const;
 };

@@ -15,7 +15,7 @@
 
 #include <stdint.h>
 
-#define KLAB_ABI_VERSION 1u
+#define KLAB_ABI_VERSION 2u
 #define KLAB_SOCKET_VARIABLE "KLAB_CAPTURE_SOCKET"
 #define KLAB_SLOT_BYTES (1u << 20) /* of a bundle's chunk */
 #define KLAB_SLOTS 32u
@@ -41,6 +41,10 @@ enum klab_message {
   KLAB_REFUSED = 14,     /* the wanted execution cannot be captured; text says what it uses */
   KLAB_NOTE = 15,        /* something was left out, or is worth a warning */
   KLAB_SUBMITTED = 17,   /* the submission that held wanted executions is on its way */
+  KLAB_LAUNCH = 18,      /* after CAPTURE_BEGIN: what CUDA and HIP launches have besides */
+  KLAB_ARGUMENTS = 19,   /* klab_argument[count] */
+  KLAB_ATTRIBUTE = 20,
+  KLAB_TEXTURE = 21, /* after the region of its texels */
   KLAB_COUNTS = 16,      /* klab_count[count]: executions of each kernel so far, absolute */
   /* klab -> shim */
   KLAB_CONFIG = 64,
@@ -56,12 +60,31 @@ enum klab_answer {
   KLAB_COUNT_ONLY = 3 /* over the cap: find out how much it would be */
 };
 enum klab_data { KLAB_DATA_CODE = 1, KLAB_DATA_PRE = 2, KLAB_DATA_POST = 3 };
-enum klab_reached { KLAB_REACHED_BINDING = 0, KLAB_REACHED_POINTER = 1, KLAB_REACHED_SCOPE = 2 };
+enum klab_reached { /* order of bundle::ReachedBy */
+  KLAB_REACHED_BINDING = 0,
+  KLAB_REACHED_POINTER = 1,
+  KLAB_REACHED_SCOPE = 2,
+  KLAB_REACHED_ARGUMENT = 3,
+  KLAB_REACHED_SYMBOL = 4
+};
+enum klab_api { KLAB_API_VULKAN = 0, KLAB_API_CUDA = 1, KLAB_API_HIP = 2 };
+enum klab_memory { /* order of bundle::MemoryKind */
+  KLAB_MEMORY_DEVICE = 0,
+  KLAB_MEMORY_MANAGED = 1,
+  KLAB_MEMORY_PINNED_HOST = 2,
+  KLAB_MEMORY_MODULE_VARIABLE = 3,
+  KLAB_MEMORY_CONSTANT = 4,
+  KLAB_MEMORY_IMAGE = 5
+};
 enum klab_call {
   KLAB_CALL_DISPATCH = 1,
   KLAB_CALL_DISPATCH_BASE = 2,
   KLAB_CALL_DISPATCH_BASE_KHR = 3,
-  KLAB_CALL_DISPATCH_INDIRECT = 4
+  KLAB_CALL_DISPATCH_INDIRECT = 4,
+  KLAB_CALL_CUDA_LAUNCH = 16,
+  KLAB_CALL_CUDA_LAUNCH_EX = 17,
+  KLAB_CALL_CUDA_LAUNCH_COOPERATIVE = 18,
+  KLAB_CALL_CUDA_GRAPH = 19
 };
 
 typedef struct klab_header {
@@ -101,7 +124,7 @@ typedef struct klab_device { /* + name, driver, driver_version */
   uint32_t has_uuid;
   uint8_t uuid[16];
   uint32_t name_length, driver_length, driver_version_length;
-  uint32_t reserved;
+  uint32_t api; /* klab_api; CUDA: api_version is cuDriverGetVersion's, device_id the compute capability (90) */
 } klab_device;
 
 typedef struct klab_kernel { /* + name, entry, refusal, code_name */
@@ -123,8 +146,10 @@ typedef struct klab_row {
   uint32_t call;
   uint64_t sequence, nth;
   uint32_t grid[3];
-  uint32_t queue;
+  uint32_t queue; /* CUDA: the stream's number */
   double begin_ns, gpu_ns; /* gpu_ns 0: not known */
+  uint32_t block[3];       /* 0: that of the kernel's code (Vulkan) */
+  uint32_t dynamic_shared_bytes;
 } klab_row;
 
 /* Trace mode: the last slot is not used for DATA. It begins with this, then klab_row[count]: rows that have
@@ -134,9 +159,9 @@ typedef struct klab_pending {
   uint32_t count;
   uint32_t reserved;
 } klab_pending;
-#define KLAB_MAX_PENDING ((KLAB_SLOT_BYTES - 8u) / 64u)
+#define KLAB_MAX_PENDING ((KLAB_SLOT_BYTES - 8u) / 80u)
 
-typedef struct klab_list { /* ROWS, BINDINGS, LAYOUT, SPEC, PUSH_RANGES, COUNTS: + `count` records of that
+typedef struct klab_list { /* ROWS, BINDINGS, LAYOUT, SPEC, PUSH_RANGES, ARGUMENTS, COUNTS: + `count` records of that
                               kind */
   klab_header h;
   uint32_t device;
@@ -189,8 +214,35 @@ typedef struct klab_region { /* + name */
   uint64_t opaque_address, opaque_memory;
   uint32_t memory_flags, usage;
   uint32_t name_length;
-  uint32_t reserved;
+  uint32_t memory; /* klab_memory; of a module variable or constant the name is its symbol */
 } klab_region;
+
+typedef struct klab_launch { /* + the parameter buffer */
+  klab_header h;
+  uint32_t block[3], cluster[3];
+  uint32_t dynamic_shared_bytes;
+  uint32_t argument_bytes;
+} klab_launch;
+
+typedef struct klab_argument {
+  uint32_t offset, size;
+} klab_argument;
+
+typedef struct klab_attribute { /* + name, as bundle::LaunchAttribute has it */
+  klab_header h;
+  int64_t value;
+  uint32_t name_length;
+  uint32_t reserved;
+} klab_attribute;
+
+typedef struct klab_texture { /* + resource, format, sampling: bundle::TextureObject */
+  klab_header h;
+  uint64_t handle, offset;
+  uint64_t width, height, depth, pitch, linear_bytes;
+  uint32_t region, surface, channels, array_flags;
+  uint32_t resource_length, format_length, sampling_length;
+  uint32_t reserved;
+} klab_texture;
 
 typedef struct klab_size {
   klab_header h;

@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "shim/vulkan/link.h"
+#include "shim/common/link.h"
 #include "shim/vulkan/next.h"
 #include "shim/vulkan/spirv.h"
 

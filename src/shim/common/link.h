@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // This process's connection to klab: HELLO, CONFIG, records, and bulk data through the shared ring.
-// Not here: what is said (trace.cpp, snapshot.cpp).
+// Not here: what is said (vulkan/, cuda/). Each shim has its own copy: they share no state in a process.
 #pragma once
 #include <regex.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "shim/vulkan/link.h"
+#include "shim/common/link.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -266,7 +266,7 @@ void Link::add_rows(const klab_row* rows, std::size_t count) {
   std::lock_guard hold(lock_);
   if (fd_ < 0 || pending_ == nullptr) return;
   auto* kept = reinterpret_cast<klab_row*>(pending_ + 1);
-  static_assert(sizeof(klab_row) <= 64 && sizeof(klab_pending) == 8);
+  static_assert(sizeof(klab_row) <= 80 && sizeof(klab_pending) == 8);
   for (std::size_t i = 0; i < count; ++i) {
     if (pending_->count >= KLAB_MAX_PENDING) send_rows_locked();
     kept[pending_->count] = rows[i];
