@@ -14,6 +14,11 @@ struct Embedded {
   std::size_t size;
 };
 #include "kernels_spirv.inc"
+#ifdef KLAB_KERNELS_CUDA
+namespace cuda_code {
+#include "kernels_cuda.inc"
+}
+#endif
 
 // The three below are hash_common.glsl, line for line.
 Hash mix_word(std::uint32_t word, std::uint32_t index) {
@@ -57,6 +62,15 @@ std::span<const std::byte> spirv(std::string_view name) {
   for (const Embedded& e : kEmbedded)
     if (e.name == name) return std::as_bytes(std::span(e.bytes, e.size));
   return {};
+}
+
+std::span<const std::byte> cuda_fatbin() {
+#ifdef KLAB_KERNELS_CUDA
+  const Embedded& e = cuda_code::kEmbedded[0];
+  return std::as_bytes(std::span(e.bytes, e.size));
+#else
+  return {};
+#endif
 }
 
 Hash hash_on_host(std::span<const std::byte> bytes) {

@@ -13,6 +13,9 @@ namespace klab::kernels {
 /// SPIR-V 1.3 (Vulkan 1.1) of kernel `name`, entry point "main"; an empty span when there is none.
 /// Names: "hash", "hash_address", "compare", "flush", "poison". The bytes live as long as the program.
 std::span<const std::byte> spirv(std::string_view name);
+/// CUDA fat binary of all kernels (klab.cu; entry points "klab_NAME", and "klab_hash_finish", "klab_gate" that only
+/// gpu/cuda launches); an empty span in a build without nvcc.
+std::span<const std::byte> cuda_fatbin();
 
 /// Largest chunk of the hash kernels and window of one compare, flush or poison launch. Mesa's CPU driver silently ends
 /// a shader's loops after 65,535 rounds, so more would be cut short there.
@@ -70,6 +73,16 @@ struct PoisonPush {
   std::uint32_t pattern[2] = {0, 0};
 };
 
+/// "patch" (APIs with module variables only). Binding 0: PatchWord[]. A word that holds `from` gets `to`, or with
+/// `back` the other way; any other word stays. Any grid; each thread strides.
+struct PatchWord {
+  std::uint64_t address = 0;  // a multiple of 8
+  std::uint64_t from = 0, to = 0;
+};
+struct PatchPush {
+  std::uint32_t count = 0, back = 0;
+};
+
 /// Workgroups in x for a striding kernel over `bytes`: enough for any GPU, at most 65,535.
 constexpr std::uint32_t striding_grid(std::uint64_t bytes) {
   const std::uint64_t groups = (bytes / 4 + kThreads - 1) / kThreads;
@@ -78,6 +91,6 @@ constexpr std::uint32_t striding_grid(std::uint64_t bytes) {
 
 static_assert(sizeof(HashChunk) == 8 && sizeof(HashAddressChunk) == 16 && sizeof(HashPush) == 8);
 static_assert(sizeof(ComparePush) == 16 && sizeof(CompareResult) == 8 && sizeof(FlushPush) == 8);
-static_assert(sizeof(PoisonPush) == 16);
+static_assert(sizeof(PoisonPush) == 16 && sizeof(PatchWord) == 24 && sizeof(PatchPush) == 8);
 
 }  // namespace klab::kernels
