@@ -30,14 +30,16 @@ Result<std::size_t> choose_device(std::string_view title, const std::vector<bund
     if (devices[i].uuid == wanted) return i;
   std::size_t index = 0;
   const char* end = wanted.data() + wanted.size();
-  if (const auto parsed = std::from_chars(wanted.data(), end, index); parsed.ec == std::errc() && parsed.ptr == end)
+  if (const auto parsed = std::from_chars(wanted.data(), end, index);
+      parsed.ec == std::errc() && parsed.ptr == end)
     if (index < devices.size()) return index;
   for (std::size_t i = 0; i < devices.size(); ++i)
     if (lower(devices[i].name).find(wanted) != std::string::npos) return i;
   std::string names;
-  for (std::size_t i = 0; i < devices.size(); ++i) names += fmt::format("{}{}: {}", i ? "; " : "", i, devices[i].name);
-  return fail(ErrorCode::no_device, fmt::format("no {} device is \"{}\"; here are {}", title, selector, names),
-              "klab devices");
+  for (std::size_t i = 0; i < devices.size(); ++i)
+    names += fmt::format("{}{}: {}", i ? "; " : "", i, devices[i].name);
+  return fail(ErrorCode::no_device,
+              fmt::format("no {} device is \"{}\"; here are {}", title, selector, names), "klab devices");
 }
 
 }  // namespace klab::gpu

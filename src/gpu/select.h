@@ -9,8 +9,9 @@
 
 namespace klab::gpu {
 
-/// `selector`: empty (the first real GPU, else the first device), an index, a uuid, or part of a name. `title`: the
-/// API's name for a person. `devices` is not empty. Errors: no_device, naming those that are there.
+/// `selector`: empty (the first real GPU, else the first device), an index, a uuid, or part of a name.
+/// `title`: the API's name for a person. `devices` is not empty. Errors: no_device, naming those that are
+/// there.
 Result<std::size_t> choose_device(std::string_view title, const std::vector<bundle::DeviceIdentity>& devices,
                                   std::string_view selector);
 

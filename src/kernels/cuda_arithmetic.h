@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one thread of each CUDA kernel does, without CUDA: klab.cu calls it on a GPU, the unit test on the host.
-// The hash is that of hash_common.glsl and of hash_on_host() in kernels.cpp: change all together.
+// What one thread of each CUDA kernel does, without CUDA: klab.cu calls it on a GPU, the unit test on the
+// host. The hash is that of hash_common.glsl and of hash_on_host() in kernels.cpp: change all together.
 #pragma once
 #ifdef __CUDACC__
 #define KLAB_DEVICE __device__ __forceinline__
@@ -179,8 +179,8 @@ KLAB_DEVICE void flush_share(u32* data, u32 words, u32 value, u32 lane, u32 lane
 }
 
 /// `data`: start of the window. Bytes past `size` are not touched.
-KLAB_DEVICE void poison_share(unsigned char* data, const unsigned char* mask, u32 size, u32 low, u32 high, u32 lane,
-                              u32 lanes) {
+KLAB_DEVICE void poison_share(unsigned char* data, const unsigned char* mask, u32 size, u32 low, u32 high,
+                              u32 lane, u32 lanes) {
   const u32 words = size / 4 + ((size & 3) != 0 ? 1 : 0);
   for (u32 i = lane; i < words; i += lanes) {
     u32 bits = static_cast<u32>(mask[i / 2]) >> ((i & 1u) * 4u) & 0xfu;

@@ -45,7 +45,8 @@ TEST(CudaKernels, hash_as_the_host_does_for_any_size_alignment_and_thread_count)
       std::vector<Buffer> buffers;
       std::vector<cuda::Chunk> list;
       unsigned seed = 1;
-      for (const u32 size : {0u, 1u, 3u, 4u, 15u, 16u, 17u, 255u, 4096u, 4099u, 65536u, 65536u, 65536u, 65536u, 65533u})
+      for (const u32 size :
+           {0u, 1u, 3u, 4u, 15u, 16u, 17u, 255u, 4096u, 4099u, 65536u, 65536u, 65536u, 65536u, 65533u})
         buffers.emplace_back(size, shift, seed++), list.push_back({nullptr, size});
       for (std::size_t i = 0; i < list.size(); ++i) list[i].data = buffers[i].data;
       const auto got = hash_by_threads(list, lanes);
@@ -79,7 +80,8 @@ TEST(CudaKernels, poison_writes_what_the_mask_names_and_nothing_else) {
   const Buffer mask(kSize / 8 + 1, 0, 4);
   const auto before = data.storage;
   const std::size_t start = static_cast<std::size_t>(data.data - data.storage.data());
-  for (u32 lane = 0; lane < 32; ++lane) cuda::poison_share(data.data, mask.data, kSize, 0x03020100, 0x07060504, lane, 32);
+  for (u32 lane = 0; lane < 32; ++lane)
+    cuda::poison_share(data.data, mask.data, kSize, 0x03020100, 0x07060504, lane, 32);
   for (std::size_t i = 0; i < before.size(); ++i) {
     const bool inside = i >= start && i < start + kSize;
     const std::size_t k = i - start;
@@ -93,7 +95,8 @@ TEST(CudaKernels, flush_changes_each_word_once) {
     Buffer data(403 * 4, shift, 5);
     std::vector<u32> before(403), after(403);
     std::memcpy(before.data(), data.data, 403 * 4);
-    for (u32 lane = 0; lane < 32; ++lane) cuda::flush_share(reinterpret_cast<u32*>(data.data), 403, 9, lane, 32);
+    for (u32 lane = 0; lane < 32; ++lane)
+      cuda::flush_share(reinterpret_cast<u32*>(data.data), 403, 9, lane, 32);
     std::memcpy(after.data(), data.data, 403 * 4);
     for (std::size_t i = 0; i < 403; ++i) EXPECT_EQ(after[i], before[i] * 0x9e3779b1u + 9);
   }

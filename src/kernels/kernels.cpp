@@ -78,7 +78,8 @@ Hash hash_on_host(std::span<const std::byte> bytes) {
   const std::uint32_t words = static_cast<std::uint32_t>((bytes.size() + 3) / 4);
   for (std::uint32_t i = 0; i < words; ++i) {
     std::uint32_t word = 0;
-    std::memcpy(&word, bytes.data() + i * std::size_t{4}, std::min<std::size_t>(4, bytes.size() - i * std::size_t{4}));
+    std::memcpy(&word, bytes.data() + i * std::size_t{4},
+                std::min<std::size_t>(4, bytes.size() - i * std::size_t{4}));
     const Hash h = mix_word(word, i);
     for (int k = 0; k < 4; ++k) sum[k] += h[k];
   }

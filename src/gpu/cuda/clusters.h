@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which ranges of address space to reserve, and which pages to map in them, so that wanted addresses come out.
-// Pure arithmetic. Not here: reserving and mapping (memory.cpp).
+// Which ranges of address space to reserve, and which pages to map in them, so that wanted addresses come
+// out. Pure arithmetic. Not here: reserving and mapping (memory.cpp).
 #pragma once
 #include <cstdint>
 #include <span>
@@ -18,8 +18,8 @@ struct Cluster {
   std::vector<AddressRange> pages;  // multiples of the granule, ascending, apart from each other
 };
 
-/// Clusters that cover all `wanted` ranges (any order, they may overlap; empty ones are passed over), ascending.
-/// `granule`: a power of two up to kClusterGrain.
+/// Clusters that cover all `wanted` ranges (any order, they may overlap; empty ones are passed over),
+/// ascending. `granule`: a power of two up to kClusterGrain.
 std::vector<Cluster> plan_clusters(std::span<const AddressRange> wanted, std::uint64_t granule);
 
 /// The union of ranges rounded out to `grain`; ranges that touch become one. Ascending.

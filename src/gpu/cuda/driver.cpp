@@ -31,12 +31,12 @@ Result<const Driver*> load_once() {
   void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* why = dlerror();
-    return fail(ErrorCode::environment, fmt::format("no CUDA driver: {}", why ? why : "libcuda.so.1 not found"),
-                kInstallHint);
+    return fail(ErrorCode::environment,
+                fmt::format("no CUDA driver: {}", why ? why : "libcuda.so.1 not found"), kInstallHint);
   }
   static Driver driver;
   std::string missing;
-#define KLAB_CUDA_LOAD(member, symbol, function)                            \
+#define KLAB_CUDA_LOAD(member, symbol, function)                                     \
   driver.member = reinterpret_cast<decltype(driver.member)>(dlsym(library, symbol)); \
   if (driver.member == nullptr) missing += missing.empty() ? symbol : ", " symbol;
   KLAB_CUDA_FUNCTIONS(KLAB_CUDA_LOAD)
@@ -48,8 +48,8 @@ Result<const Driver*> load_once() {
   if (driver.DriverGetVersion != nullptr) (void)driver.DriverGetVersion(&driver.version);
   if (!missing.empty())
     return fail(ErrorCode::environment,
-                fmt::format("the CUDA driver ({}) is older than Klab needs: libcuda.so.1 has no {}", driver.version,
-                            missing),
+                fmt::format("the CUDA driver ({}) is older than Klab needs: libcuda.so.1 has no {}",
+                            driver.version, missing),
                 "install a driver for CUDA 12.0 or newer");
   loaded = &driver;
   if (const CUresult r = driver.Init(0); r != CUDA_SUCCESS) {
@@ -74,7 +74,8 @@ Result<const Driver*> Driver::load() {
 
 std::string result_name(CUresult result) {
   const char* name = nullptr;
-  if (loaded != nullptr && loaded->GetErrorName(result, &name) == CUDA_SUCCESS && name != nullptr) return name;
+  if (loaded != nullptr && loaded->GetErrorName(result, &name) == CUDA_SUCCESS && name != nullptr)
+    return name;
   return fmt::format("CUresult {}", static_cast<int>(result));
 }
 
@@ -118,7 +119,8 @@ std::string version_in(std::string_view text) {
     const std::string_view word = text.substr(at, end - at);
     const bool digits = word.find_first_not_of("0123456789.") == std::string_view::npos;
     const std::size_t dot = word.find('.');
-    if (digits && dot != std::string_view::npos && dot >= 2 && dot + 1 < word.size()) return std::string(word);
+    if (digits && dot != std::string_view::npos && dot >= 2 && dot + 1 < word.size())
+      return std::string(word);
     at = end + 1;
   }
   return {};
