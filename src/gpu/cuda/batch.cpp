@@ -16,7 +16,9 @@
 namespace klab::gpu::cuda {
 namespace {
 
-constexpr std::size_t kBehindGate = 192;  // steps: a stream holds about a thousand launches and events
+// A stream holds about a thousand launches and events, and queueing more would block without a limit: two
+// segments of this many steps are under way at most.
+constexpr std::size_t kSegment = 96;
 constexpr std::uint64_t kGateLimitNs = 20'000'000;  // 20 ms
 
 }  // namespace
