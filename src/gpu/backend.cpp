@@ -91,4 +91,10 @@ Result<Counters> Device::count(LaunchId, std::span<const Step>, std::span<const 
               "leave out --counters");
 }
 
+Result<std::vector<std::string>> Device::entry_points(CodeId) {
+  return fail(ErrorCode::unsupported, fmt::format("{} cannot list the kernels of a code object", identity().api));
+}
+
+std::vector<std::string> Device::launch_notes(LaunchId) const { return {}; }
+
 }  // namespace klab::gpu

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpu/cuda/counters.h"
 
+#include "gpu/cuda/device.h"
+
+#if __has_include(<cupti_range_profiler.h>)
 #include <cupti_profiler_host.h>
 #include <cupti_profiler_target.h>
 #include <cupti_range_profiler.h>
@@ -275,6 +278,36 @@ Result<Counters> collect_counters(CUcontext context, CUdevice device, std::span<
   KLAB_TRY(const auto values, session.values());
   for (std::size_t i = 0; i < present.size(); ++i) out.values.push_back({present[i], values[i]});
   return out;
+}
+
+}  // namespace klab::gpu::cuda
+#else
+namespace klab::gpu::cuda {
+
+Result<Counters> collect_counters(CUcontext, CUdevice, std::span<const std::string>, const std::function<Status()>&,
+                                  const std::function<Status()>&) {
+  return fail(ErrorCode::unsupported, "this klab was built without CUPTI's headers: it reads no hardware counters",
+              "build it where cupti_range_profiler.h is (CUDA 12.6 or newer)");
+}
+
+}  // namespace klab::gpu::cuda
+#endif
+
+namespace klab::gpu::cuda {
+
+Result<Counters> CudaDevice::count(LaunchId launch, std::span<const Step> before, std::span<const std::string> names,
+                                   std::uint64_t timeout_ns) {
+  KLAB_TRY_VOID(check_alive());
+  CUcontext context = nullptr;
+  KLAB_CU_TRY(driver_.CtxGetCurrent(&context), "cuCtxGetCurrent");
+  // Never timed: a timed batch waits behind a gate, and the profiler runs kernels one after the other.
+  const Step step = Step::launch_of(launch, false);
+  const auto only = [&](std::span<const Step> steps) -> Status {
+    KLAB_TRY_VOID(run(steps, timeout_ns));
+    return {};
+  };
+  return collect_counters(
+      context, device_, names, [&] { return only(before); }, [&] { return only(std::span(&step, 1)); });
 }
 
 }  // namespace klab::gpu::cuda
