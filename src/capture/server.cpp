@@ -19,7 +19,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::size_t kRingBytes = std::size_t{KLAB_SLOTS} * KLAB_SLOT_BYTES;
-constexpr std::uint64_t kMaxCode = 64u << 20;
+constexpr std::uint64_t kMaxCode = 1u << 30;  // a cubin of a large library
 constexpr std::size_t kMaxKernels = 1u << 20;
 constexpr std::size_t kMaxProcesses = 4096;
 constexpr auto kGrace = std::chrono::seconds(10);     // for processes that outlive the one that we started
@@ -39,6 +39,7 @@ std::size_t fixed_size(std::uint32_t type) {
     case KLAB_SPEC:
     case KLAB_PUSH_RANGES:
     case KLAB_COUNTS:
+    case KLAB_ARGUMENTS:
       return sizeof(klab_list);
     case KLAB_CAPTURE_BEGIN:
       return sizeof(klab_capture_begin);
@@ -55,6 +56,12 @@ std::size_t fixed_size(std::uint32_t type) {
     case KLAB_REFUSED:
     case KLAB_NOTE:
       return sizeof(klab_text);
+    case KLAB_LAUNCH:
+      return sizeof(klab_launch);
+    case KLAB_ATTRIBUTE:
+      return sizeof(klab_attribute);
+    case KLAB_TEXTURE:
+      return sizeof(klab_texture);
     default:
       return 0;
   }
@@ -90,10 +97,20 @@ Status on_device(Process& p, std::span<const std::byte> packet) {
       p.devices.size() > 1024)
     return bad("a device that does not parse");
   bundle::DeviceIdentity d;
-  d.api = "vulkan";
   d.name = texts[0], d.driver = texts[1], d.driver_version = texts[2];
-  d.api_version =
-      fmt::format("{}.{}.{}", r.api_version >> 22 & 0x7f, r.api_version >> 12 & 0x3ff, r.api_version & 0xfff);
+  switch (r.api) {
+    case KLAB_API_VULKAN:
+      d.api = "vulkan";
+      d.api_version = fmt::format("{}.{}.{}", r.api_version >> 22 & 0x7f, r.api_version >> 12 & 0x3ff,
+                                  r.api_version & 0xfff);
+      break;
+    case KLAB_API_CUDA:
+      d.api = "cuda";
+      d.api_version = fmt::format("{}.{}", r.api_version / 1000, r.api_version % 1000 / 10);
+      break;
+    default:
+      return bad("a device of an API that is not known");
+  }
   if (r.has_uuid != 0) d.uuid = to_hex(std::as_bytes(std::span(r.uuid)));
   d.type = device_type(r.type);
   d.vendor_id = r.vendor_id, d.device_id = r.device_id;
@@ -149,9 +166,9 @@ class Server {
   }
 
   Status run(bool stop_when_done, const Cancelled& cancelled) {
-    KLAB_TRY(const fs::path layer, layer_folder());
+    KLAB_TRY(const Shims shims, find_shims());
     KLAB_TRY(rendezvous_, Rendezvous::create());
-    KLAB_TRY(Child child, start_target(target_, layer, rendezvous_->path()));
+    KLAB_TRY(Child child, start_target(target_, shims, rendezvous_->path(), ended_.warnings));
     const auto deadline = Clock::now() + target_.limit;
     std::optional<Clock::time_point> quiet_since;
     for (;;) {
