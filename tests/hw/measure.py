@@ -1,0 +1,2 @@
+CASES = []
+SELF_TEST = []
