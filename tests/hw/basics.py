@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the machine is, and the first cases: klab's version, doctor, devices, and the unit tests that need a device."""
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -70,7 +71,7 @@ def doctor(ctx, emit):
         try:
             done = must(ctx.klab(*args, limit=60))
             if args == ["doctor"]:
-                cuda = [c for c in done.json["checks"] if "cuda" in (c["name"] + c["found"]).lower()]
+                cuda = [c for c in done.json["checks"] if re.search("cuda|cupti|nvrtc|nvcc", c["name"], re.I)]
                 row["result"] = "; ".join(f"{c['name']}: {c['found']}" for c in cuda)[:400]
                 bad = [c for c in done.json["checks"] if c["health"] == "missing"]
                 if bad:
