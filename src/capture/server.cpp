@@ -125,6 +125,19 @@ Status on_kernel(Process& p, std::span<const std::byte> packet) {
   return {};
 }
 
+// Shared memory for one process of the target. Errors: io_failed.
+Result<Fd> make_ring() {
+  Fd ring(::memfd_create("klab-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  // Sealed: the other side cannot cut it short under us.
+  if (!ring || ::ftruncate(ring.get(), static_cast<off_t>(kRingBytes)) != 0 ||
+      ::fcntl(ring.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+    return fail(ErrorCode::io_failed,
+                fmt::format("cannot make {} MiB of memory to share with the program: {}", kRingBytes >> 20,
+                            std::strerror(errno)),
+                "see `ulimit -f` and `ulimit -n`: a limit on the size or number of files counts here");
+  return ring;
+}
+
 class Server {
  public:
   Server(const Target& target, Sink& sink, Ended& ended) : target_(target), sink_(sink), ended_(ended) {}
@@ -292,12 +305,7 @@ class Server {
     if (!read_texts(packet, sizeof hello, {hello.executable_length}, texts))
       return bad("a HELLO that does not parse");
     p.executable = texts[0];
-    Fd ring(::memfd_create("klab-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    if (!ring || ::ftruncate(ring.get(), static_cast<off_t>(kRingBytes)) != 0)
-      return fail_errno(errno, "memfd");
-    // Sealed: the other side cannot cut it short under us.
-    if (::fcntl(ring.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
-      return fail_errno(errno, "memfd seal");
+    KLAB_TRY(const Fd ring, make_ring());
     void* mapped = ::mmap(nullptr, kRingBytes, PROT_READ, MAP_SHARED, ring.get(), 0);
     if (mapped == MAP_FAILED) return fail_errno(errno, "mmap");
     p.ring = static_cast<std::byte*>(mapped);
@@ -382,6 +390,8 @@ bool read_texts(std::span<const std::byte> packet, std::size_t fixed_part,
 
 Result<Ended> serve(const Target& target, Sink& sink, bool stop_when_done, const Cancelled& cancelled) {
   Ended ended;
+  // Found out before the target starts: later it would only look as if the target had no kernels.
+  KLAB_TRY_VOID(make_ring());
   KLAB_TRY_VOID(Server(target, sink, ended).run(stop_when_done, cancelled));
   return ended;
 }

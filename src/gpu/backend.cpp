@@ -86,4 +86,9 @@ Result<Placed> Device::symbol(CodeId, std::string_view name, std::uint64_t) {
               fmt::format("{} has no module variables, so {} cannot be restored", identity().api, name));
 }
 
+Result<Counters> Device::count(LaunchId, std::span<const Step>, std::span<const std::string>, std::uint64_t) {
+  return fail(ErrorCode::unsupported, fmt::format("{}'s driver has no hardware counters that Klab can read", identity().name),
+              "leave out --counters");
+}
+
 }  // namespace klab::gpu

@@ -125,6 +125,16 @@ struct BatchResult {
   double wall_ns = 0;             // submit to completion, host clock
 };
 
+struct Counters {
+  struct Value {
+    std::string name;  // as the vendor names it
+    double value = 0;
+  };
+  std::vector<Value> values;
+  std::vector<std::string> missing;  // asked for, not on this device
+  std::uint32_t passes = 0;          // launches that were needed
+};
+
 /// One open device. Thread: the one that opened it. After device_fault only destruction is allowed.
 class Device {
  public:
@@ -158,6 +168,11 @@ class Device {
 
   /// Runs a batch and waits for the whole device. Errors: device_fault, timeout (then the device is unusable).
   virtual Result<BatchResult> run(std::span<const Step> steps, std::uint64_t timeout_ns) = 0;
+
+  /// Hardware counters of one launch: `before` puts its inputs back, once for each pass that the counters need.
+  /// Errors: unsupported, environment (not permitted, says how to permit it), and those of run().
+  virtual Result<Counters> count(LaunchId launch, std::span<const Step> before, std::span<const std::string> names,
+                                 std::uint64_t timeout_ns);
 
   /// Code of Klab's own kernel `name` (kernels/) in this API's form, or an empty span when it has none.
   virtual std::span<const std::byte> builtin_kernel(std::string_view name) const = 0;
