@@ -114,7 +114,10 @@ CudaDevice::~CudaDevice() {
     // A kernel may still run, and each call could block: the process ends instead. Owners must not call
     // either.
     for (auto& [id, l] : launches_)
-      for (auto& i : l.images) i->device = nullptr;
+      for (auto& i : l.images) {
+        i->device = nullptr;
+        if (i->array) i->array->device = nullptr;
+      }
     for (auto& [id, m] : memories_)
       if (m.backing) m.backing->device = nullptr;
     return;

@@ -79,14 +79,22 @@ class CudaDevice final : public Device {
     std::vector<std::byte> bytes;
     std::vector<MemoryId> symbols;
   };
-  /// A texture or surface object and the array behind it; shared by launches over the same memory.
+  /// An array made anew; textures and surfaces over the same texels share it.
+  struct Array {
+    CudaDevice* device = nullptr;
+    MemoryId memory = 0;
+    std::uint64_t offset = 0;
+    CUarray handle = nullptr;
+    std::uint64_t row_bytes = 0, rows = 0, layers = 0;  // as the memory holds its texels
+    ~Array();
+  };
+  /// A texture or surface object; shared by launches over the same memory.
   struct Image {
     CudaDevice* device = nullptr;
     bundle::TextureObject object;
     MemoryId memory = 0;
-    CUarray array = nullptr;
+    std::shared_ptr<Array> array;
     std::uint64_t handle = 0;
-    std::uint64_t row_bytes = 0, rows = 0, layers = 0;  // of the array, as the memory holds it
     ~Image();
   };
   /// One kernel launch of the driver. A launch of ours may be two of them.
@@ -140,6 +148,7 @@ class CudaDevice final : public Device {
   Result<int> blocks_per_multiprocessor(const Pass& pass) const;
   CUlaunchConfig config(const Pass& pass) const;
 
+  Result<std::shared_ptr<Array>> make_array(const LaunchSpec::Texture& texture);
   Result<std::shared_ptr<Image>> make_image(const LaunchSpec::Texture& texture);
   Status copy_image(const Image& image, bool in);
 

@@ -24,7 +24,43 @@ CudaDevice::Image::~Image() {
   if (handle != 0)
     (void)(object.surface ? device->driver_.SurfObjectDestroy(handle)
                           : device->driver_.TexObjectDestroy(handle));
-  if (array != nullptr) (void)device->driver_.ArrayDestroy(array);
+}
+
+CudaDevice::Array::~Array() {
+  if (device != nullptr && !device->lost_ && handle != nullptr) (void)device->driver_.ArrayDestroy(handle);
+}
+
+Result<std::shared_ptr<CudaDevice::Array>> CudaDevice::make_array(const LaunchSpec::Texture& texture) {
+  const bundle::TextureObject& t = texture.object;
+  const auto format = array_format(t.format);
+  auto array = std::make_shared<Array>();
+  array->device = this;
+  array->memory = texture.memory;
+  array->offset = t.offset;
+  array->row_bytes = t.width * format->bytes * t.channels;
+  array->rows = std::max<std::uint64_t>(1, t.height);
+  array->layers = std::max<std::uint64_t>(1, t.depth);
+  for (const auto& weak : images_)
+    if (auto known = weak.lock(); known && known->array && known->array->memory == array->memory &&
+                                  known->array->offset == array->offset) {
+      const Array& a = *known->array;
+      if (a.row_bytes != array->row_bytes || a.rows != array->rows || a.layers != array->layers)
+        return fail(ErrorCode::invalid_data, "two textures give one array different extents");
+      return known->array;
+    }
+  KLAB_TRY_VOID(memory(texture.memory, t.offset, array->row_bytes * array->rows * array->layers));
+  CUDA_ARRAY3D_DESCRIPTOR d{};
+  d.Width = t.width;
+  d.Height = t.height;
+  d.Depth = t.depth;
+  d.Format = format->format;
+  d.NumChannels = t.channels;
+  d.Flags = t.array_flags | (t.surface ? CUDA_ARRAY3D_SURFACE_LDST : 0);
+  KLAB_CU_TRY(driver_.Array3DCreate(&array->handle, &d),
+              fmt::format("cuArray3DCreate of {} x {} x {} {} with {} channel(s), flags {:#x}", t.width,
+                          t.height, t.depth, t.format, t.channels, d.Flags),
+              ErrorCode::unsupported);
+  return array;
 }
 
 Result<std::shared_ptr<CudaDevice::Image>> CudaDevice::make_image(const LaunchSpec::Texture& texture) {
@@ -46,30 +82,9 @@ Result<std::shared_ptr<CudaDevice::Image>> CudaDevice::make_image(const LaunchSp
   CUDA_RESOURCE_DESC resource{};
   const std::uint64_t texel = std::uint64_t{format->bytes} * t.channels;
   if (t.resource == "array") {
-    CUDA_ARRAY3D_DESCRIPTOR d{};
-    d.Width = t.width;
-    d.Height = t.height;
-    d.Depth = t.depth;
-    d.Format = format->format;
-    d.NumChannels = t.channels;
-    d.Flags = t.array_flags;
-    if (t.surface) d.Flags |= CUDA_ARRAY3D_SURFACE_LDST;
-    image->row_bytes = t.width * texel;
-    image->rows = std::max<std::uint64_t>(1, t.height);
-    image->layers = std::max<std::uint64_t>(1, t.depth);
-    KLAB_TRY_VOID(memory(texture.memory, t.offset, image->row_bytes * image->rows * image->layers));
-    // Several objects may share an array: a surface and a texture over the same texels must see each other's
-    // writes.
-    for (const auto& weak : images_)
-      if (auto known = weak.lock(); known && known->memory == texture.memory && known->array != nullptr)
-        return fail(ErrorCode::unsupported,
-                    "two texture or surface objects over one array are not restored yet");
-    KLAB_CU_TRY(driver_.Array3DCreate(&image->array, &d),
-                fmt::format("cuArray3DCreate of {} x {} x {} {} with {} channel(s), flags {:#x}", t.width,
-                            t.height, t.depth, t.format, t.channels, d.Flags),
-                ErrorCode::unsupported);
+    KLAB_TRY(image->array, make_array(texture));
     resource.resType = CU_RESOURCE_TYPE_ARRAY;
-    resource.res.array.hArray = image->array;
+    resource.res.array.hArray = image->array->handle;
   } else if (t.resource == "linear") {
     KLAB_TRY(const Memory* m, memory(texture.memory, t.offset, t.linear_bytes));
     resource.resType = CU_RESOURCE_TYPE_LINEAR;
@@ -133,7 +148,8 @@ Result<std::shared_ptr<CudaDevice::Image>> CudaDevice::make_image(const LaunchSp
 }
 
 Status CudaDevice::copy_image(const Image& image, bool in) {
-  if (image.array == nullptr || (!in && !image.object.surface)) return {};
+  if (!image.array || (!in && !image.object.surface)) return {};
+  const Array& array = *image.array;
   const auto it = memories_.find(image.memory);
   if (it == memories_.end())
     return fail(ErrorCode::internal, "the texels' memory was released before the launch");
@@ -142,24 +158,24 @@ Status CudaDevice::copy_image(const Image& image, bool in) {
   if (in) {
     c.srcMemoryType = CU_MEMORYTYPE_DEVICE;
     c.srcDevice = texels;
-    c.srcPitch = image.row_bytes;
-    c.srcHeight = image.rows;
+    c.srcPitch = array.row_bytes;
+    c.srcHeight = array.rows;
     c.dstMemoryType = CU_MEMORYTYPE_ARRAY;
-    c.dstArray = image.array;
+    c.dstArray = array.handle;
   } else {
     c.srcMemoryType = CU_MEMORYTYPE_ARRAY;
-    c.srcArray = image.array;
+    c.srcArray = array.handle;
     c.dstMemoryType = CU_MEMORYTYPE_DEVICE;
     c.dstDevice = texels;
-    c.dstPitch = image.row_bytes;
-    c.dstHeight = image.rows;
+    c.dstPitch = array.row_bytes;
+    c.dstHeight = array.rows;
   }
-  c.WidthInBytes = image.row_bytes;
-  c.Height = image.rows;
-  c.Depth = image.layers;
+  c.WidthInBytes = array.row_bytes;
+  c.Height = array.rows;
+  c.Depth = array.layers;
   KLAB_CU_TRY(driver_.Memcpy3DAsync(&c, stream_),
-              fmt::format("cuMemcpy3DAsync of {} layer(s) of {} rows of {} bytes", image.layers, image.rows,
-                          image.row_bytes),
+              fmt::format("cuMemcpy3DAsync of {} layer(s) of {} rows of {} bytes", array.layers, array.rows,
+                          array.row_bytes),
               ErrorCode::launch_failed);
   return {};
 }
