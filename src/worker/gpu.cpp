@@ -13,6 +13,7 @@ constexpr std::uint32_t kStorageBuffer =
 Result<gpu::BatchResult> Gpu::run(std::span<const gpu::Step> steps, std::uint64_t timeout_ns) {
   if (lost_) return fail(ErrorCode::device_fault, "the device was lost before");
   auto result = device_->run(steps, timeout_ns);
+  if (result) busy_ns_ += result->wall_ns;
   if (!result &&
       (result.error().code == ErrorCode::device_fault || result.error().code == ErrorCode::timeout))
     lost_ = true;

@@ -52,6 +52,8 @@ class Gpu {
   const gpu::Abilities& abilities() const { return device_->abilities(); }
   /// True after device_fault or timeout: the device may not be used again.
   bool lost() const { return lost_; }
+  /// Wall time of all batches so far: what has warmed the device up.
+  double busy_ns() const { return busy_ns_; }
 
   Result<gpu::BatchResult> run(std::span<const gpu::Step> steps, std::uint64_t timeout_ns);
   Result<gpu::Counters> count(gpu::LaunchId launch, std::span<const gpu::Step> before,
@@ -68,6 +70,7 @@ class Gpu {
  private:
   std::unique_ptr<gpu::Device> device_;
   bool lost_ = false;
+  double busy_ns_ = 0;
   std::map<std::string, gpu::CodeId, std::less<>> builtins_;
 };
 

@@ -45,6 +45,15 @@ Status compare_now(Loaded& loaded, const Reference& r, Found& found) {
   return {};
 }
 
+/// As compare_now(), but what is right goes no further than the device. Call after a batch with r.check's
+/// steps.
+Status compare_on_device(Loaded& loaded, const Reference& r, Found& found) {
+  if (!r.check) return compare_now(loaded, r, found);
+  KLAB_TRY(const std::uint64_t bytes, r.check->differing(loaded));
+  if (bytes != 0 || r.check->chunks().size() != r.written.size()) return compare_now(loaded, r, found);
+  return {};
+}
+
 /// Names the first byte that lies outside what the baseline writes.
 Result<std::string> describe_outside(Loaded& loaded, const Reference& r, const ChunkList& changed) {
   for (const ChunkId id : changed) {
@@ -66,8 +75,8 @@ std::string sentence(Loaded& loaded, const replay::RegionDifference& d) {
 }
 
 /// Many more launches by hash, as many as fit in a short time.
-Status burst(Loaded& loaded, const Reference& r, const Restorer& restorer, const Variant& v, Judged& j,
-             const Deadline& deadline) {
+Status burst(Loaded& loaded, const Reference& r, const Variant& v, Judged& j, const Deadline& deadline) {
+  const Restorer& restorer = *r.restorer;
   const ChunkList list = r.hashable();
   if (list.empty() || list.size() != r.written.size()) return {};
   KLAB_TRY(const auto hashes, loaded.prepare_hashes(list));
@@ -99,8 +108,13 @@ Status burst(Loaded& loaded, const Reference& r, const Restorer& restorer, const
 
 Status judge_case(Loaded& loaded, const MutatedCase& c, const Variant& v, Judged& j,
                   const Deadline& deadline) {
-  KLAB_TRY_VOID(apply_mutation(loaded, c.mutation));
-  KLAB_TRY_VOID(loaded.gpu().run(v.steps(), deadline.timeout_ns(kLaunchTimeout)));
+  std::vector<gpu::Step> steps;
+  if (c.states)
+    c.states->append(steps, 0);
+  else
+    KLAB_TRY_VOID(apply_mutation(loaded, c.mutation));
+  v.append(steps);
+  KLAB_TRY_VOID(loaded.gpu().run(steps, deadline.timeout_ns(kLaunchTimeout)));
   KLAB_TRY(const auto after, loaded.hash_all(deadline));
   ++j.evidence.launches_checked;
   for (ChunkId id = 0; id < loaded.chunk_count() && j.evidence.mutated_difference.empty(); ++id) {
@@ -125,6 +139,11 @@ Status judge_case(Loaded& loaded, const MutatedCase& c, const Variant& v, Judged
         fmt::format("it differs on {}: {}", to_string(c.mutation), sentence(loaded, shown));
     if (j.differences.empty()) j.differences.push_back(std::move(shown));
   }
+  if (c.states) {
+    steps.clear();
+    c.states->append(steps, 1);
+    KLAB_TRY_VOID(loaded.gpu().run(steps, deadline.timeout_ns(kLaunchTimeout)));
+  }
   KLAB_TRY_VOID(loaded.make_pristine(deadline));
   return {};
 }
@@ -148,20 +167,19 @@ Result<Judged> judge_variant(Loaded& loaded, const Reference& r, const Variant& 
   if (r.written.empty())
     j.evidence.not_judged = "the baseline was not seen to write anything: there is nothing to compare";
 
-  std::vector<const Image*> images;
-  for (const Image& i : r.images) images.push_back(&i);
-  KLAB_TRY(const auto restorer, Restorer::create(loaded, r.written, images));
-  for (std::size_t image = 0; image < images.size(); ++image) {
+  KLAB_CHECK(r.restorer);
+  for (std::size_t image = 0; image < r.images.size(); ++image) {
     KLAB_TRY_VOID(deadline.check("validating"));
     std::vector<gpu::Step> steps;
-    restorer.append(steps, image);
+    r.restorer->append(steps, image);
     v.append(steps);
+    if (r.check) r.check->append(steps);
     KLAB_TRY_VOID(loaded.gpu().run(steps, deadline.timeout_ns(kLaunchTimeout)));
     ++j.evidence.launches_checked;
     KLAB_TRY(const auto changed, loaded.changed(deadline));
     j.written = merge(j.written, changed);
     Found found;
-    KLAB_TRY_VOID(compare_now(loaded, r, found));
+    KLAB_TRY_VOID(compare_on_device(loaded, r, found));
     if (found.bytes != 0 && j.evidence.differing_bytes == 0) {
       j.evidence.differing_bytes = found.bytes;
       j.evidence.where = sentence(loaded, found.regions.front());
@@ -170,12 +188,16 @@ Result<Judged> judge_variant(Loaded& loaded, const Reference& r, const Variant& 
     if (j.evidence.outside.empty()) {
       KLAB_TRY(j.evidence.outside, describe_outside(loaded, r, changed));
     }
-    KLAB_TRY_VOID(loaded.reload(merge(changed, r.written)));
+    // What it should write is put back before the next image in any case.
+    ChunkList stray;
+    for (const ChunkId id : changed)
+      if (!contains(r.written, id)) stray.push_back(id);
+    KLAB_TRY_VOID(loaded.reload(stray));
     if (!j.evidence.outside.empty() || j.evidence.differing_bytes != 0) break;
   }
   const bool wrong = !j.evidence.outside.empty() || j.evidence.differing_bytes != 0;
-  if (!wrong) KLAB_TRY_VOID(burst(loaded, r, restorer, v, j, deadline));
-  KLAB_TRY(const auto left, loaded.make_pristine(deadline));
+  if (!wrong) KLAB_TRY_VOID(burst(loaded, r, v, j, deadline));
+  KLAB_TRY(const auto left, put_back(r, loaded, deadline));
   for (const ChunkId id : left)
     if (!contains(r.written, id) && j.evidence.outside.empty())
       j.evidence.outside = fmt::format(

@@ -259,6 +259,30 @@ Result<HashSet> Loaded::prepare_hashes(const ChunkList& list) {
   HashSet set;
   set.chunks_ = list;
   if (list.empty()) return set;
+  // One launch for all of them where chunks have addresses; else one for each window of a region.
+  const bool by_address = gpu_.abilities().device_addresses &&
+                          !gpu_->builtin_kernel("hash_address").empty() &&
+                          std::all_of(list.begin(), list.end(), [&](ChunkId id) {
+                            const std::uint64_t address = placed_[chunk(id).region].address;
+                            return address != 0 && address % 4 == 0;
+                          });
+  KLAB_TRY(set.results_, gpu_.allocate(set.result_bytes()));
+  if (by_address) {
+    std::vector<kernels::HashAddressChunk> entries;
+    for (const ChunkId id : list)
+      entries.push_back({placed_[chunk(id).region].address + chunk(id).offset, chunk(id).size, 0});
+    const std::uint64_t bytes = entries.size() * sizeof entries[0];
+    KLAB_TRY(set.list_, gpu_.allocate(bytes));
+    KLAB_TRY_VOID(gpu_->upload(set.list_.id(), 0, std::as_bytes(std::span(entries))));
+    const kernels::HashPush push{static_cast<std::uint32_t>(entries.size()), 0};
+    const BuiltinBinding bindings[] = {{set.list_.id(), 0, bytes},
+                                       {set.results_.id(), 0, set.result_bytes()}};
+    const std::uint32_t across = std::min(push.count, 32768u);
+    KLAB_TRY(auto launch, gpu_.builtin("hash_address", bindings, std::as_bytes(std::span(&push, 1)),
+                                       {across, (push.count + across - 1) / across, 1}));
+    set.launches_.push_back(std::move(launch));
+    return set;
+  }
   std::vector<kernels::HashChunk> entries;
   struct Window {
     std::uint32_t region = 0, first = 0, count = 0;
@@ -275,7 +299,6 @@ Result<HashSet> Loaded::prepare_hashes(const ChunkList& list) {
   }
   KLAB_TRY(set.list_, gpu_.allocate(entries.size() * sizeof(kernels::HashChunk)));
   KLAB_TRY_VOID(gpu_->upload(set.list_.id(), 0, std::as_bytes(std::span(entries))));
-  KLAB_TRY(set.results_, gpu_.allocate(set.result_bytes()));
   for (const Window& w : windows) {
     const std::uint64_t size = std::min(kWindow, dispatch().regions[w.region].size - w.offset);
     const kernels::HashPush push{w.count, w.first};

@@ -14,6 +14,7 @@ using validate::Mutation;
 using validate::MutationKind;
 
 constexpr std::uint64_t kLargestMutated = 1ull << 30;  // bytes: it goes through the host
+constexpr std::uint64_t kLargestKept = 256ull << 20;   // bytes: two device copies of each case
 constexpr std::size_t kMostTried = 16;
 
 bool may_mutate(const Loaded& loaded, std::uint32_t region) {
@@ -67,6 +68,27 @@ Result<std::vector<Mutation>> candidates(const Reference& r, Loaded& loaded, std
   return list;
 }
 
+/// Both states of a mutated case as device copies, when they are small enough: they save going through the
+/// host.
+Status keep_states(const Reference& r, Loaded& loaded, MutatedCase& c) {
+  const ChunkList list = merge(r.written, loaded.chunks_of(c.mutation.region));
+  if (loaded.bytes_of(list) > kLargestKept) return {};
+  Image mutated, pristine;
+  for (const ChunkId id : list) {
+    KLAB_TRY(auto bytes, loaded.pre(id));
+    pristine.push_back(bytes);
+    if (loaded.chunk(id).region == c.mutation.region)
+      validate::mutate(bytes, c.mutation, loaded.chunk(id).offset, loaded.relocator().pointer_words(bytes));
+    mutated.push_back(std::move(bytes));
+  }
+  auto states = Restorer::create(loaded, list, {&mutated, &pristine});
+  if (states)
+    c.states = std::move(*states);
+  else if (states.error().code != ErrorCode::out_of_memory)
+    return fail(states.error());
+  return {};
+}
+
 /// Runs the baseline on one mutated input, and asks the oracle there. The capture is pristine before and
 /// after.
 Result<MutatedCase> make_case(const Reference& r, Loaded& loaded, const Variant& baseline,
@@ -102,6 +124,7 @@ Result<MutatedCase> make_case(const Reference& r, Loaded& loaded, const Variant&
     c.expected[id] = std::move(now);
   }
   KLAB_TRY_VOID(loaded.make_pristine(deadline));
+  KLAB_TRY_VOID(keep_states(r, loaded, c));
   oracle = validate::run_oracle(in);
   return c;
 }

@@ -173,12 +173,15 @@ Result<Reference> make_reference(Loaded& loaded, const Variant& baseline, const 
     if (id < loaded.chunk_count() && p.bytes.written.any()) r.written = merge(r.written, {id});
   for (int round = 0;; ++round) {
     KLAB_TRY_VOID(run_steps(loaded, baseline.steps(), deadline));
-    KLAB_TRY(const auto changed, loaded.changed(deadline));
+    KLAB_TRY(const auto after, loaded.hash_all(deadline));
+    ChunkList changed;
+    for (ChunkId id = 0; id < loaded.chunk_count(); ++id)
+      if (after[id] != loaded.pre_hashes()[id]) changed.push_back(id);
     r.written = merge(r.written, changed);
     KLAB_TRY(r.expected, download_all(loaded, r.written));
     KLAB_TRY_VOID(loaded.reload(changed));
     r.expected_hashes.clear();
-    for (const auto& bytes : r.expected) r.expected_hashes.push_back(kernels::hash_on_host(bytes));
+    for (const ChunkId id : r.written) r.expected_hashes.push_back(after[id]);
     Image pristine;
     for (const ChunkId id : r.written) {
       KLAB_TRY(auto bytes, loaded.pre(id));
@@ -223,6 +226,42 @@ Result<Reference> make_reference(Loaded& loaded, const Variant& baseline, const 
   KLAB_TRY_VOID(make_images(r, loaded, baseline, deadline));
   r.oracle = validate::run_oracle(oracle_input(r, loaded));
   return r;
+}
+
+Status put_on_device(Reference& r, Loaded& loaded) {
+  std::vector<const Image*> images;
+  for (const Image& i : r.images) images.push_back(&i);
+  auto restorer = Restorer::create(loaded, r.written, images);
+  if (!restorer && restorer.error().code == ErrorCode::out_of_memory && images.size() > 1) {
+    r.notes.push_back(
+        "nothing is poisoned: there is no room on the device for copies of what the kernel writes");
+    r.images.resize(1);
+    for (auto& m : r.write_only) m = validate::Mask(m.size());
+    r.oracle = validate::run_oracle(oracle_input(r, loaded));
+    images.resize(1);
+    restorer = Restorer::create(loaded, r.written, images);
+  }
+  if (!restorer) return fail(restorer.error());
+  r.restorer = std::move(*restorer);
+  Image expected;
+  const ChunkList hashable = r.hashable();
+  for (std::size_t k = 0; k < r.written.size(); ++k)
+    if (contains(hashable, r.written[k])) expected.push_back(r.expected[k]);
+  auto check = DeviceCheck::create(loaded, hashable, expected);
+  if (check)
+    r.check = std::move(*check);
+  else if (check.error().code != ErrorCode::out_of_memory && check.error().code != ErrorCode::unsupported)
+    return fail(check.error());
+  return {};
+}
+
+Result<ChunkList> put_back(const Reference& r, Loaded& loaded, const Deadline& deadline) {
+  if (r.restorer && !r.written.empty()) {
+    std::vector<gpu::Step> steps;
+    r.restorer->append(steps, 0);
+    KLAB_TRY_VOID(run_steps(loaded, steps, deadline));
+  }
+  return loaded.make_pristine(deadline);
 }
 
 Status apply_mutation(Loaded& loaded, const validate::Mutation& mutation) {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "validate/mutate.h"
+#include "worker/device_check.h"
 #include "worker/probe.h"
-#include "worker/restore.h"
 #include "worker/variant.h"
 
 namespace klab::worker {
@@ -19,6 +19,9 @@ struct MutatedCase {
   validate::Mutation mutation;
   std::vector<kernels::Hash> after;                  // of all chunks
   std::map<ChunkId, validate::ByteBuffer> expected;  // of chunks that the baseline changed there
+  /// Images 0 the mutated input, 1 the pre-state, of the region's and the written chunks; empty when they are
+  /// too large to keep on the device.
+  std::optional<Restorer> states;
 };
 
 struct Reference {
@@ -34,6 +37,10 @@ struct Reference {
   bool mutation_needed = false;        // the captured input alone lets a bad variant pass
   std::vector<MutatedCase> cases;
   std::uint32_t mutations_dropped = 0;
+
+  // On the device, for as long as the placement lasts.
+  std::optional<Restorer> restorer;  // of `images`
+  std::optional<DeviceCheck> check;  // of `expected` in hashable chunks; empty when there is no room for it
 
   bool poisoned() const { return images.size() > 1; }
   /// Chunks whose every byte is checkable by hash.
@@ -54,6 +61,13 @@ Result<Reference> make_reference(Loaded& loaded, const Variant& baseline, const 
 /// where floats can be changed. Fills in oracle, cases and what was dropped.
 Status add_mutated_cases(Reference& reference, Loaded& loaded, const Variant& baseline,
                          const replay::Request& request, const Deadline& deadline);
+
+/// Makes `restorer` and `check`. Errors: out_of_memory (of the restorer).
+Status put_on_device(Reference& reference, Loaded& loaded);
+
+/// Puts the pre-state back: written chunks from the device, whatever else changed from the host. Returns what
+/// that was.
+Result<ChunkList> put_back(const Reference& reference, Loaded& loaded, const Deadline& deadline);
 
 /// Uploads a mutated region; make_pristine() takes it back.
 Status apply_mutation(Loaded& loaded, const validate::Mutation& mutation);

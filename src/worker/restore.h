@@ -20,6 +20,8 @@ class Restorer {
 
   /// Steps that put image `which` back.
   void append(std::vector<gpu::Step>& steps, std::size_t which) const;
+  /// The copies of image `which`: from Klab's copy to the regions.
+  const std::vector<gpu::Step>& copies(std::size_t which) const { return copies_[which]; }
   std::size_t images() const { return copies_.size(); }
   /// Bytes that one restoring copies.
   std::uint64_t bytes() const { return bytes_; }

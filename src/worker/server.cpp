@@ -106,6 +106,7 @@ Status Server::open_device(const bundle::Manifest& manifest, const replay::Reque
   }
   const std::string key = fmt::format("{}\n{}", api_name, selector);
   if (gpu_ == nullptr || device_key_ != key) {
+    kept_.reset();
     loaded_.reset();
     loaded_key_.clear();
     gpu_.reset();
@@ -140,6 +141,7 @@ Status Server::load(const replay::Request& request, const Deadline& deadline, re
   const std::string key =
       fmt::format("{}\n{}\n{}\n{}", capture, request.bundle, request.conditions.memory, proofs);
   if (loaded_ == nullptr || loaded_key_ != key) {
+    kept_.reset();
     loaded_.reset();
     loaded_key_.clear();
     say("loading the capture");

@@ -29,7 +29,12 @@ class Server {
   bool finished() const { return gpu_ != nullptr && gpu_->lost(); }
 
  private:
-  struct Warm;
+  /// What stays true of the baseline while the capture lies where it does.
+  struct Kept {
+    std::string key;  // what it was made for
+    Variant baseline;
+    Reference reference;
+  };
   struct Run;
   Status load(const replay::Request& request, const Deadline& deadline, replay::Answer& answer);
   Status open_device(const bundle::Manifest& manifest, const replay::Request& request,
@@ -38,6 +43,7 @@ class Server {
   Status answer_proof(const replay::Request& request, const Deadline& deadline, replay::Answer& answer);
   Status answer_run(const replay::Request& request, const Deadline& deadline, replay::Answer& answer);
   void say(const std::string& text, std::uint64_t done = 0, std::uint64_t total = 0);
+  Status keep_reference(const replay::Request& request, const Probed& probe, const Deadline& deadline);
   const Probed& probed(const replay::Request& request, const Deadline& deadline);
 
   Hooks hooks_;
@@ -47,6 +53,7 @@ class Server {
   std::unique_ptr<Loaded> loaded_;
   std::string loaded_key_;
   std::string capture_key_;               // loaded_key_ without the placement
+  std::unique_ptr<Kept> kept_;            // of loaded_
   std::map<std::string, Probed> probes_;  // by capture and device
 };
 

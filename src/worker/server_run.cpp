@@ -114,8 +114,9 @@ struct Server::Run {
   std::vector<std::optional<Variant>> variants;
   std::vector<Judged> judged;
   std::vector<ChunkList> writes;  // seen, of each variant
-  Reference reference;
+  const Reference* reference_ = nullptr;
   std::uint64_t flush = 0;
+  double busy_before_ns = 0;  // of the device, when this request began
 
   void fail_variant(std::size_t i, const Error& error) {
     auto& a = answer.variants[i];
@@ -165,12 +166,10 @@ struct Server::Run {
     }
   }
 
-  Status judge_all(const Variant& baseline, const Probed& probed) {
-    KLAB_TRY(reference,
-             make_reference(loaded, baseline, probed, {.full = true, .seed = request.seed}, deadline));
-    KLAB_TRY_VOID(add_mutated_cases(reference, loaded, baseline, request, deadline));
-    answer.notes.insert(answer.notes.end(), probed.notes.begin(), probed.notes.end());
-    answer.notes.insert(answer.notes.end(), reference.notes.begin(), reference.notes.end());
+  Status judge_all(const Probed& probed) {
+    const Reference& reference = *reference_;
+    for (const std::string& n : probed.notes) note(n);
+    for (const std::string& n : reference.notes) note(n);
     for (std::size_t i = 0; i < variants.size(); ++i) {
       if (!variants[i]) continue;
       auto j = judge_variant(loaded, reference, *variants[i], deadline);
@@ -190,8 +189,7 @@ struct Server::Run {
     return {};
   }
 
-  Status observe_all(const Variant& baseline, const Probed& probed) {
-    KLAB_TRY(reference, make_reference(loaded, baseline, probed, {.full = false}, deadline));
+  Status observe_all() {
     for (std::size_t i = 0; i < variants.size(); ++i) {
       if (!variants[i]) continue;
       auto w = observe_writes(loaded, *variants[i], deadline);
@@ -205,17 +203,9 @@ struct Server::Run {
     return {};
   }
 
-  /// Times what is left of the variants once; samples are added to the answer.
-  Status time_once(const replay::Conditions& c, bool with_counters, const OnDone& progress) {
-    std::vector<std::size_t> who;
-    ChunkList restored = reference.written;
-    for (std::size_t i = 0; i < variants.size(); ++i) {
-      if (!variants[i]) continue;
-      who.push_back(i);
-      restored = merge(restored, writes[i]);
-    }
-    if (who.empty()) return {};
-    // Chunks that only a wrong variant writes have one image: the pre-state.
+  /// Chunks that only a wrong variant writes have one image: the pre-state.
+  Result<Restorer> restorer_for(const ChunkList& restored) {
+    const Reference& reference = *reference_;
     std::vector<Image> images(reference.images.size());
     for (std::size_t image = 0; image < images.size(); ++image)
       for (const ChunkId id : restored) {
@@ -230,8 +220,25 @@ struct Server::Run {
       }
     std::vector<const Image*> pointers;
     for (const Image& i : images) pointers.push_back(&i);
-    KLAB_TRY(const auto restorer, Restorer::create(loaded, restored, pointers));
-    for (auto& image : images) image = {};
+    return Restorer::create(loaded, restored, pointers);
+  }
+
+  /// Times what is left of the variants once; samples are added to the answer.
+  Status time_once(const replay::Conditions& c, bool with_counters, const OnDone& progress) {
+    const Reference& reference = *reference_;
+    std::vector<std::size_t> who;
+    ChunkList restored = reference.written;
+    for (std::size_t i = 0; i < variants.size(); ++i) {
+      if (!variants[i]) continue;
+      who.push_back(i);
+      restored = merge(restored, writes[i]);
+    }
+    if (who.empty()) return {};
+    std::optional<Restorer> larger;
+    if (restored != reference.written) {
+      KLAB_TRY(larger, restorer_for(restored));
+    }
+    const Restorer& restorer = larger ? *larger : *reference.restorer;
 
     Expectation expectation;
     if (request.validate) {
@@ -248,6 +255,7 @@ struct Server::Run {
                       .expectation = &expectation,
                       .flush_bytes = flush,
                       .seed = request.seed,
+                      .warmed_ns = loaded.gpu().busy_ns() - busy_before_ns,
                       .progress = progress};
     std::vector<Timed> timed;
     for (const std::size_t i : who) timed.push_back({.variant = &*variants[i]});
@@ -302,6 +310,29 @@ struct Server::Run {
   }
 };
 
+/// The captured kernel is the reference, whichever variants are asked for. What it does is found out once for
+/// a placement: a variant that is evaluated after another costs its own launches only.
+Status Server::keep_reference(const replay::Request& request, const Probed& probe, const Deadline& deadline) {
+  const std::string key = fmt::format("{} {}", request.validate, request.seed);
+  if (kept_ != nullptr && kept_->key == key) {
+    // The last request's timed launches have left their results.
+    KLAB_TRY_VOID(put_back(kept_->reference, *loaded_, deadline));
+    return {};
+  }
+  kept_.reset();
+  auto kept = std::make_unique<Kept>();
+  kept->key = key;
+  KLAB_TRY(kept->baseline, make_variant(*loaded_, {}));
+  say(request.validate ? "replaying the captured kernel" : "finding out what the captured kernel writes");
+  KLAB_TRY(kept->reference, make_reference(*loaded_, kept->baseline, probe,
+                                           {.full = request.validate, .seed = request.seed}, deadline));
+  if (request.validate)
+    KLAB_TRY_VOID(add_mutated_cases(kept->reference, *loaded_, kept->baseline, request, deadline));
+  KLAB_TRY_VOID(put_on_device(kept->reference, *loaded_));
+  kept_ = std::move(kept);
+  return {};
+}
+
 Status Server::answer_run(const replay::Request& request, const Deadline& deadline, replay::Answer& answer) {
   answer.variants.resize(request.variants.size());
   for (std::size_t i = 0; i < request.variants.size(); ++i)
@@ -309,7 +340,8 @@ Status Server::answer_run(const replay::Request& request, const Deadline& deadli
   KLAB_TRY_VOID(check_conditions(request));
   KLAB_TRY_VOID(load(request, deadline, answer));
   const replay::Conditions& asked = request.conditions;
-  Run run{request, deadline, answer, *loaded_, {}, {}, {}, {}, 0};
+  Run run{request, deadline, answer, *loaded_, {}, {}, {}};
+  run.busy_before_ns = gpu_->busy_ns();
   const std::size_t n = request.variants.size();
   run.variants.resize(n);
   run.judged.resize(n);
@@ -324,19 +356,19 @@ Status Server::answer_run(const replay::Request& request, const Deadline& deadli
     answer.error = answer.variants[0].error;
     return {};
   }
-  // The captured kernel is the reference, whichever variants are asked for.
-  KLAB_TRY(auto baseline, make_variant(*loaded_, {}));
   const bool sustained = asked.mode == Mode::sustained;
   const Probed none;
   const Probed& probe = request.validate || sustained ? probed(request, deadline) : none;
+  KLAB_TRY_VOID(keep_reference(request, probe, deadline));
+  run.reference_ = &kept_->reference;
   if (request.validate) {
     say("validating");
-    KLAB_TRY_VOID(run.judge_all(baseline, probe));
+    KLAB_TRY_VOID(run.judge_all(probe));
   } else {
-    KLAB_TRY_VOID(run.observe_all(baseline, probe));
+    KLAB_TRY_VOID(run.observe_all());
   }
   if (sustained) {
-    KLAB_TRY(const auto why, reads_what_it_writes(*loaded_, run.reference, baseline, deadline));
+    KLAB_TRY(const auto why, reads_what_it_writes(*loaded_, kept_->reference, kept_->baseline, deadline));
     if (!why.empty())
       return fail(ErrorCode::mode_mismatch, "sustained is refused: " + why, "use the isolated mode");
     for (std::size_t i = 0; i < n; ++i) {
@@ -355,15 +387,20 @@ Status Server::answer_run(const replay::Request& request, const Deadline& deadli
   for (std::uint32_t repeat = 0; repeat < repeats; ++repeat) {
     if (repeat != 0) {
       KLAB_TRY_VOID(deadline.check("repeating the replay"));
-      baseline = {};
+      kept_.reset();
+      run.reference_ = nullptr;
       for (auto& v : run.variants) v.reset();
       KLAB_TRY_VOID(loaded_->place_again((1 + random() % (kMostPadding / 4096)) * 4096, deadline));
       run.prepare_variants();
-      KLAB_TRY(baseline, make_variant(*loaded_, {}));
-      // Rewritten pointers are part of the outcome where regions move; what may be poisoned stays the same.
-      KLAB_TRY(auto reference,
-               make_reference(*loaded_, baseline, probe, {.full = request.validate}, deadline));
-      run.reference = std::move(reference);
+      // Rewritten pointers are part of the outcome where regions move; what may be poisoned stays the same,
+      // and variants were judged in the first placement.
+      auto kept = std::make_unique<Kept>();
+      KLAB_TRY(kept->baseline, make_variant(*loaded_, {}));
+      KLAB_TRY(kept->reference,
+               make_reference(*loaded_, kept->baseline, probe, {.full = request.validate}, deadline));
+      KLAB_TRY_VOID(put_on_device(kept->reference, *loaded_));
+      kept_ = std::move(kept);  // for no request: its key is empty
+      run.reference_ = &kept_->reference;
     }
     std::vector<std::size_t> before(n);
     for (std::size_t i = 0; i < n; ++i) before[i] = answer.variants[i].samples_ns.size();
@@ -398,7 +435,7 @@ Status Server::answer_run(const replay::Request& request, const Deadline& deadli
     if (!run.variants[i]) continue;
     fewest = std::min(fewest, a.samples_ns.size() / std::max<std::uint32_t>(1, ran));
     if (request.validate)
-      a.validation = to_validation(run.judged[i], run.reference);
+      a.validation = to_validation(run.judged[i], *run.reference_);
     else if (!run.judged[i].evidence.outside.empty())
       a.validation.reason += "; " + run.judged[i].evidence.outside;
   }

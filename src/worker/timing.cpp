@@ -176,8 +176,8 @@ std::vector<bool> pick_checks(const std::vector<std::uint32_t>& order, bool ever
 }
 
 /// Launches until clocks, caches and lazy compilers have settled a little. Returns a launch's wall time.
-Result<double> warm_up(Runner& runner, std::size_t variants) {
-  double spent = 0, last = 0;
+Result<double> warm_up(Runner& runner, std::size_t variants, double warmed_ns) {
+  double spent = warmed_ns, last = 0;
   for (int n = 0; n < kMostWarmUpLaunches && (n < kWarmUpLaunches || spent < kWarmUpNs); ++n) {
     double worst = 0;
     for (std::uint32_t which = 0; which < variants; ++which) {
@@ -201,7 +201,7 @@ Result<TimingFacts> time_isolated(const TimingSetup& setup, std::vector<Timed>& 
   TimingFacts facts;
   Runner runner(setup, timed, deadline);
   KLAB_TRY_VOID(runner.prepare(order.size()));
-  KLAB_TRY(double wall, warm_up(runner, timed.size()));
+  KLAB_TRY(double wall, warm_up(runner, timed.size(), setup.warmed_ns));
   const auto checked =
       pick_checks(order, setup.expectation != nullptr && setup.expectation->every_launch, runner.random());
   std::set<std::size_t> whole;  // after these launches everything is checked
@@ -225,7 +225,7 @@ Result<TimingFacts> time_sustained(const TimingSetup& setup, std::vector<Timed>&
   TimingFacts facts;
   Runner runner(setup, timed, deadline);
   KLAB_TRY_VOID(runner.prepare(order.size()));
-  KLAB_TRY(double wall, warm_up(runner, timed.size()));
+  KLAB_TRY(double wall, warm_up(runner, timed.size(), setup.warmed_ns));
   for (std::size_t i = 0; i < order.size(); ++i) {
     const bool starts = i == 0 || order[i] != order[i - 1];
     const bool ends = i + 1 == order.size() || order[i + 1] != order[i];

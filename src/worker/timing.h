@@ -36,6 +36,7 @@ struct TimingSetup {
   const Expectation* expectation = nullptr;  // may be nullptr
   std::uint64_t flush_bytes = 0;             // written before each launch; 0: caches stay as they are
   std::uint32_t seed = 1;
+  double warmed_ns = 0;  // wall time of the device's work just before
   OnDone progress;
 };
 

@@ -124,6 +124,8 @@ CudaDevice::~CudaDevice() {
   }
   launches_.clear();
   memories_.clear();
+  for (const auto& [size, list] : spare_)
+    for (const CUdeviceptr p : list) (void)driver_.MemFree(p);
   for (const AddressRange& r : kept_) (void)driver_.MemAddressFree(r.address, r.size);
   for (auto& [id, code] : codes_)
     if (code.builtin.empty()) (void)driver_.ModuleUnload(code.module);

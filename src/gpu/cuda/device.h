@@ -56,6 +56,7 @@ class CudaDevice final : public Device {
   struct Backing {
     CudaDevice* device = nullptr;
     CUdeviceptr allocation = 0;  // cuMemAlloc
+    std::uint64_t pooled = 0;    // its size, when it goes back to spare_
     AddressRange reserved;       // cuMemAddressReserve
     struct Mapped {
       AddressRange range;
@@ -168,6 +169,8 @@ class CudaDevice final : public Device {
   std::vector<CUevent> events_;            // pairs around timed launches
 
   std::uint64_t granule_ = 2ull << 20;
+  // Small allocations to use again: cuMemAlloc and cuMemFree take as long as short kernels.
+  std::map<std::uint64_t, std::vector<CUdeviceptr>> spare_;
   std::vector<AddressRange> kept_;  // reserved address space that holds nothing now
 
   // Two halves of page-locked memory, filled and copied in turn.

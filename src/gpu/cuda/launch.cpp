@@ -68,7 +68,7 @@ Status CudaDevice::set_function_attributes(CUfunction f, const LaunchSpec& spec,
                 fmt::format("{} of shared memory a block ({} static, {} dynamic): this device has at most {}",
                             format_bytes(together), static_bytes, spec.dynamic_shared_bytes,
                             format_bytes(abilities().max_shared_bytes)),
-                "--shared BYTES");
+                "--dynamic-shared BYTES");
   if (static_cast<std::int64_t>(spec.dynamic_shared_bytes) > most)
     KLAB_CU_TRY(
         driver_.FuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 
 #include <fmt/format.h>
 
@@ -14,6 +15,7 @@ namespace {
 
 constexpr std::uint64_t kAddressSpace = 1ull << 57;
 constexpr std::uint64_t kHostPage = 4096;
+constexpr std::uint64_t kPooled = 1 << 20;
 constexpr std::uint64_t kRedzone = 256;  // after memory that shares its pages with nothing of the capture
 
 bool inside(const AddressRange& outer, std::uint64_t address, std::uint64_t size) {
@@ -33,7 +35,10 @@ CudaDevice::Backing::~Backing() {
     (void)driver.MemRelease(m.handle);
   }
   if (reserved.size != 0) device->kept_.push_back(reserved);
-  if (allocation != 0) (void)driver.MemFree(allocation);
+  if (allocation != 0 && pooled != 0)
+    device->spare_[pooled].push_back(allocation);
+  else if (allocation != 0)
+    (void)driver.MemFree(allocation);
   if (host != nullptr && host_is_mapping) {
     (void)driver.MemHostUnregister(host);
     ::munmap(host, host_size);
@@ -54,7 +59,17 @@ Result<std::shared_ptr<CudaDevice::Backing>> CudaDevice::allocate(const MemoryRe
     KLAB_CU_TRY(driver_.MemHostGetDevicePointer(&address, backing->host, 0), "cuMemHostGetDevicePointer");
     return backing;
   }
-  KLAB_CU_TRY(driver_.MemAlloc(&backing->allocation, size), fmt::format("cuMemAlloc of {} bytes", size),
+  if (size <= kPooled) {
+    backing->pooled = std::max<std::uint64_t>(4096, std::bit_ceil(size));
+    auto& spare = spare_[backing->pooled];
+    if (!spare.empty()) {
+      backing->allocation = address = spare.back();
+      spare.pop_back();
+      return backing;
+    }
+  }
+  const std::size_t take = backing->pooled != 0 ? backing->pooled : size;
+  KLAB_CU_TRY(driver_.MemAlloc(&backing->allocation, take), fmt::format("cuMemAlloc of {} bytes", take),
               ErrorCode::out_of_memory);
   address = backing->allocation;
   return backing;
