@@ -12,6 +12,15 @@ namespace {
 constexpr std::size_t kBlock = 4096;  // equal blocks are passed over by memcmp
 }
 
+void Mask::set_range(std::size_t from, std::size_t to) {
+  KLAB_CHECK(from <= to && to <= size_);
+  while (from < to) {
+    const std::size_t bit = from % 64, count = std::min<std::size_t>(64 - bit, to - from);
+    words_[from / 64] |= (count == 64 ? ~std::uint64_t{0} : ((std::uint64_t{1} << count) - 1) << bit);
+    from += count;
+  }
+}
+
 bool Mask::any() const {
   return std::any_of(words_.begin(), words_.end(), [](std::uint64_t w) { return w != 0; });
 }

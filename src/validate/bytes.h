@@ -21,6 +21,8 @@ class Mask {
   explicit Mask(std::size_t size) : size_(size), words_((size + 63) / 64) {}
   std::size_t size() const { return size_; }
   bool test(std::size_t i) const { return i < size_ && (words_[i / 64] >> (i % 64) & 1) != 0; }
+  /// Sets [from, to).
+  void set_range(std::size_t from, std::size_t to);
   void set(std::size_t i) { words_[i / 64] |= std::uint64_t{1} << (i % 64); }
   void clear(std::size_t i) { words_[i / 64] &= ~(std::uint64_t{1} << (i % 64)); }
   bool any() const;

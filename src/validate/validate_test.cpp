@@ -56,6 +56,15 @@ TEST(Mask, counts_runs_and_widens_to_whole_elements) {
   EXPECT_FALSE(m.test(0));
 }
 
+TEST(Mask, a_range_is_set_as_its_bits_are) {
+  for (const auto [from, to] : {std::pair{0u, 0u}, {0u, 64u}, {3u, 200u}, {63u, 65u}, {128u, 200u}}) {
+    Mask range(200), bits(200);
+    range.set_range(from, to);
+    for (std::size_t i = from; i < to; ++i) bits.set(i);
+    EXPECT_TRUE(std::equal(range.words().begin(), range.words().end(), bits.words().begin())) << from << " " << to;
+  }
+}
+
 TEST(Compare, agrees_with_a_byte_loop_on_random_arrays_and_masks) {
   for (unsigned seed = 0; seed < 20; ++seed) {
     std::mt19937 random(seed);

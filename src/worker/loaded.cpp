@@ -182,11 +182,15 @@ Status Loaded::place_and_upload(const Deadline& deadline) {
   return {};
 }
 
-Status Loaded::place_again(std::uint64_t padding, const Deadline& deadline) {
+void Loaded::give_back() {
   all_.reset();
   memories_.clear();
   placed_.clear();
   padding_ = Memory();
+}
+
+Status Loaded::place_again(std::uint64_t padding, const Deadline& deadline) {
+  give_back();
   if (padding != 0) {
     KLAB_TRY(padding_, gpu_.allocate(padding));
   }

@@ -58,6 +58,9 @@ class Loaded {
   /// first, so that a driver's allocator does not hand out the same place.
   Status place_again(std::uint64_t padding, const Deadline& deadline);
 
+  /// Gives all memory back for a while; only place_again() may follow.
+  void give_back();
+
   Gpu& gpu() { return gpu_; }
   const bundle::Reader& bundle() const { return reader_; }
   const bundle::Dispatch& dispatch() const { return reader_.manifest().dispatches[dispatch_]; }

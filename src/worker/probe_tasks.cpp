@@ -35,7 +35,7 @@ Result<validate::Mask> covered(const Loaded& loaded, ChunkId id, const PoisonUni
   validate::Mask mask(c.size);
   const std::uint64_t from = std::max(unit.offset, c.offset),
                       to = std::min(unit.offset + unit.size, c.offset + c.size);
-  for (std::uint64_t i = from; i < to; ++i) mask.set(i - c.offset);
+  if (from < to) mask.set_range(from - c.offset, to - c.offset);
   KLAB_TRY(const auto pre, loaded.pre(id));
   mask.remove(loaded.relocator().pointer_words(pre));
   return mask;

@@ -208,10 +208,9 @@ Result<Reference> make_reference(Loaded& loaded, const Variant& baseline, const 
     if (it == probed.chunks.end() || it->second.covered.size() != written.size()) continue;
     r.dependent[k] = written;
     r.dependent[k].merge(it->second.bytes.written);
-    validate::Mask judged = it->second.covered, outside(written.size());
-    for (std::size_t i = 0; i < written.size(); ++i)
-      if (!judged.test(i)) outside.set(i);
-    r.dependent[k].remove(outside);
+    const auto judged = it->second.covered.words();
+    const auto dependent = r.dependent[k].words();
+    for (std::size_t w = 0; w < dependent.size(); ++w) dependent[w] &= judged[w];
     r.dependent[k].remove(it->second.bytes.write_only);
     r.write_only[k] = it->second.bytes.write_only;
     r.write_only[k].remove(r.varying[k]);

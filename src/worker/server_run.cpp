@@ -340,6 +340,15 @@ Status Server::answer_run(const replay::Request& request, const Deadline& deadli
   KLAB_TRY_VOID(check_conditions(request));
   KLAB_TRY_VOID(load(request, deadline, answer));
   const replay::Conditions& asked = request.conditions;
+  // The probe loads the capture too: when both do not fit on the device, it comes first and alone.
+  const std::uint64_t room = gpu_->abilities().max_allocation;
+  if ((request.validate || asked.mode == Mode::sustained) && probes_.count(capture_key_) == 0 &&
+      answer.device.type == "discrete" && loaded_->captured_bytes() > room / 5 * 2) {
+    kept_.reset();
+    loaded_->give_back();
+    (void)probed(request, deadline);
+    KLAB_TRY_VOID(loaded_->place_again(0, deadline));
+  }
   Run run{request, deadline, answer, *loaded_, {}, {}, {}};
   run.busy_before_ns = gpu_->busy_ns();
   const std::size_t n = request.variants.size();
