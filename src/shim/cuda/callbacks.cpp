@@ -42,7 +42,8 @@ constexpr CUpti_CallbackId kCaptureCalls[] = {
     KLAB_ID(cuMemImportFromShareableHandle), KLAB_ID(cuMemMap), KLAB_ID(cuMemUnmap), KLAB_ID(cuMemSetAccess),
     KLAB_ID(cuIpcOpenMemHandle), KLAB_ID(cuIpcOpenMemHandle_v2), KLAB_ID(cuIpcCloseMemHandle),
     KLAB_ID(cuExternalMemoryGetMappedBuffer), KLAB_ID(cuModuleLoad), KLAB_ID(cuModuleLoadData),
-    KLAB_ID(cuModuleLoadDataEx), KLAB_ID(cuModuleLoadFatBinary), KLAB_ID(cuModuleUnload), KLAB_ID(cuLibraryUnload),
+    KLAB_ID(cuModuleLoadDataEx), KLAB_ID(cuModuleLoadFatBinary), KLAB_ID(cuModuleUnload), KLAB_ID(cuLibraryLoadData),
+    KLAB_ID(cuLibraryLoadFromFile), KLAB_ID(cuLibraryUnload),
     KLAB_ID(cuTexObjectCreate), KLAB_ID(cuTexObjectDestroy), KLAB_ID(cuSurfObjectCreate),
     KLAB_ID(cuSurfObjectDestroy), KLAB_ID(cuStreamCreate), KLAB_ID(cuStreamCreateWithPriority),
     KLAB_ID(cuStreamDestroy), KLAB_ID(cuStreamDestroy_v2), KLAB_ID(cuCtxDestroy), KLAB_ID(cuCtxDestroy_v2)};
@@ -155,7 +156,14 @@ template <class Params>
 void module_call(const CUpti_CallbackData& d, bool failed_call) {
   if (d.callbackSite == CUPTI_API_ENTER) return load_begins();
   const auto& p = *static_cast<const Params*>(d.functionParams);
-  load_returned(failed_call || p.module == nullptr ? nullptr : *p.module);
+  load_returned(failed_call || p.module == nullptr ? nullptr : *p.module, nullptr);
+}
+
+template <class Params>
+void library_call(const CUpti_CallbackData& d, bool failed_call) {
+  if (d.callbackSite == CUPTI_API_ENTER) return load_begins();
+  const auto& p = *static_cast<const Params*>(d.functionParams);
+  load_returned(nullptr, failed_call || p.library == nullptr ? nullptr : *p.library);
 }
 
 // Calls that take something away: before they run, and not while a capture reads it.
@@ -201,10 +209,10 @@ void before_call(CUpti_CallbackId id, const CUpti_CallbackData& d) {
       return streams().context_destroyed(static_cast<const cuCtxDestroy_v2_params*>(p)->ctx);
     case KLAB_ID(cuModuleUnload):
       streams().enter(Gate::closed);
-      return forget_handles(static_cast<const cuModuleUnload_params*>(p)->hmod);
+      return forget_handles(static_cast<const cuModuleUnload_params*>(p)->hmod, nullptr);
     case KLAB_ID(cuLibraryUnload):
       streams().enter(Gate::closed);
-      return forget_handles(nullptr);
+      return forget_handles(nullptr, static_cast<const cuLibraryUnload_params*>(p)->library);
     case KLAB_ID(cuGraphExecDestroy):
       return graph_forgotten(static_cast<const cuGraphExecDestroy_params*>(p)->hGraphExec);
     default:
@@ -356,6 +364,10 @@ void driver_call(CUpti_CallbackId id, const CUpti_CallbackData& d) {
       return module_call<cuModuleLoadDataEx_params>(d, failed_call);
     case KLAB_ID(cuModuleLoadFatBinary):
       return module_call<cuModuleLoadFatBinary_params>(d, failed_call);
+    case KLAB_ID(cuLibraryLoadData):
+      return library_call<cuLibraryLoadData_params>(d, failed_call);
+    case KLAB_ID(cuLibraryLoadFromFile):
+      return library_call<cuLibraryLoadFromFile_params>(d, failed_call);
     default:
       break;
   }

@@ -170,6 +170,7 @@ void launch_begins(const Launch& launch, const char* symbol, CUcontext context) 
   if (driver().StreamIsCapturing(launch.real_stream(), &status) == CUDA_SUCCESS &&
       status != CU_STREAM_CAPTURE_STATUS_NONE)
     return;
+  if (!counts().finished.load(std::memory_order_relaxed)) note_code(launch.function, *kernel);
   std::uint64_t nth = 0;
   if (!take_number(*kernel, nth)) return;
   const std::uint64_t started = now_ns();

@@ -52,6 +52,17 @@ std::string use_for_trace() {
   return start_trace();
 }
 
+}  // namespace
+
+void begin_without_driver() {
+  link().connect();
+  if (!link().live()) return;
+  mode = link().config().mode;
+  ::pthread_atfork(nullptr, nullptr, in_child);
+}
+
+namespace {
+
 void begin() {
   link().connect();
   if (!link().live()) return;

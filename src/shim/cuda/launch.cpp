@@ -123,6 +123,12 @@ Attributes read_attributes(const Launch& launch) {
         all.set.push_back({"preferred_shared_memory_carveout", static_cast<std::int32_t>(value)});
         break;
       }
+      case 16: {  // CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING
+        unsigned value;
+        std::memcpy(&value, &a.value, sizeof value);
+        all.set.push_back({"nvlink_util_centric_scheduling", value});
+        break;
+      }
       default:
         all.left_out.emplace_back("launch attribute " + std::to_string(static_cast<int>(a.id)),
                                   "it is not known here");

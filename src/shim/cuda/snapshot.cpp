@@ -333,6 +333,8 @@ void Snapshot::send_head() {
     attribute("function.preferred_shared_memory_carveout", carveout);
   if (of_function(CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 0) != 0)
     attribute("function.non_portable_cluster_size_allowed", 1);
+  if (const int policy = of_function(CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE, 0); policy != 0)
+    attribute("function.cluster_scheduling_policy_preference", policy);
 }
 
 bool Snapshot::ask_size(bool final) {

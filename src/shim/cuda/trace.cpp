@@ -30,17 +30,45 @@ struct Tracing {
   std::uint64_t base = 0;   // CUPTI's clock when tracing began
   std::set<std::uint32_t> devices;
   std::mutex flushing;
-  std::atomic<bool> ended{false};
+  std::atomic<bool> ended{false}, flusher{false};
 };
 Tracing& tracing() {
   static Tracing* const the = new Tracing;
   return *the;
 }
 
+void flush(std::uint32_t flags) {
+  Inside guard;
+  std::lock_guard hold(tracing().flushing);
+  cupti().ActivityFlushAll(flags);
+}
+
+// CUPTI's own periodic flush gives out full buffers only; a program that dies would lose a long tail.
+void start_flushing() {
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // the program's signals are for the program's threads
+  try {
+    std::thread([] {
+      while (!tracing().ended && link().live()) {
+        ::usleep(kEveryUs);
+        if (tracing().ended) break;
+        flush(0);
+        link().send_rows(false);
+      }
+    }).detach();
+  } catch (const std::exception& e) {
+    log("no thread for the trace (%s): rows arrive when the program ends", e.what());
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
 void CUPTIAPI buffer_wanted(std::uint8_t** buffer, std::size_t* size, std::size_t* most) {
   *buffer = static_cast<std::uint8_t*>(std::aligned_alloc(8, kBuffer));
   *size = *buffer != nullptr ? kBuffer : 0;
   *most = 0;
+  // The first activity: CUDA is up by now.
+  if (!tracing().flusher.exchange(true)) start_flushing();
 }
 
 void CUPTIAPI buffer_done(CUcontext, std::uint32_t, std::uint8_t* buffer, std::size_t, std::size_t valid) {
@@ -54,12 +82,6 @@ void CUPTIAPI buffer_done(CUcontext, std::uint32_t, std::uint8_t* buffer, std::s
     log("%s; the list of dispatches lacks some", e.what());
   }
   std::free(buffer);
-}
-
-void flush(std::uint32_t flags) {
-  Inside guard;
-  std::lock_guard hold(tracing().flushing);
-  cupti().ActivityFlushAll(flags);
 }
 
 }  // namespace
@@ -103,23 +125,6 @@ std::string start_trace() {
     return failed("cuptiActivityRegisterCallbacks", r);
   if (const CUptiResult r = c.ActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL); r != CUPTI_SUCCESS)
     return failed("cuptiActivityEnable", r);
-  // CUPTI's own periodic flush gives out full buffers only; a program that dies would lose a long tail.
-  sigset_t all, before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // the program's signals are the program's threads'
-  try {
-    std::thread([] {
-      while (!tracing().ended && link().live()) {
-        ::usleep(kEveryUs);
-        if (tracing().ended) break;
-        flush(0);
-        link().send_rows(false);
-      }
-    }).detach();
-  } catch (const std::exception& e) {
-    log("no thread for the trace (%s): rows arrive when the program ends", e.what());
-  }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return {};
 }
 
