@@ -34,7 +34,7 @@ int main(int argc, char** argv) {
   const Sum got = to_host(sum, 1)[0];
   expected *= o.repeat;
   Verdict v;
-  v.near("sum", got.value, expected, 1e-3 * expected + 1e-3);
+  v.near("sum", got.value, expected, 1e-2 * expected);
   v.compare<std::uint32_t>("blocks", {got.blocks}, {blocks(o.size, 256) * o.repeat});
   return v.finish();
 }
