@@ -9,6 +9,7 @@ Not here: what is checked (capture.py, faults.py, basics.py) and measured (measu
 import argparse
 import concurrent.futures
 import json
+import os
 import pathlib
 import shutil
 import signal
@@ -22,7 +23,7 @@ import cases
 import faults
 import measure
 import overhead
-from lab import Context, Failure, Lab, Skip, cut_bytes, find_build
+from lab import Context, Failure, Lab, Skip, cut_bytes, find_build, usage
 
 # Groups in the order in which they run. Those that measure run one case at a time, after the others.
 ORDER = ["doctor", "unit", "examples", "faults", "variants", "python", "speeds", "overhead", "big-capture", "agreement",
@@ -138,7 +139,7 @@ def main(argv):
     for words in (arguments.only, arguments.skip):
         for word in filter(None, words.split(",")):
             if word.partition(":")[0] not in order:
-                raise SystemExit(f"cuda.py: no group {word.partition(':')[0]}; there are {', '.join(order)}")
+                usage(f"no group {word.partition(':')[0]}; there are {', '.join(order)}")
     wanted = [c for c in sorted(every, key=lambda c: order.index(c[0]))
               if (not arguments.only or chosen(arguments.only, c[0], c[1])) and not chosen(arguments.skip, c[0], c[1])]
     if arguments.list:
@@ -146,7 +147,7 @@ def main(argv):
             print(f"{group}:{name}")
         return 0
     if not wanted:
-        raise SystemExit("cuda.py: no such case (--list names them)")
+        usage("no such case (--list names them)")
 
     build = find_build(arguments.build)
     out = pathlib.Path(arguments.out) if arguments.out else build / ("hw-self-test" if arguments.self_test else "hw")
@@ -162,8 +163,17 @@ def main(argv):
     environment = basics.environment(lab)
     results.line({"environment": environment})
     print("; ".join(f"{k}: {v}" for k, v in environment.items() if v), flush=True)
-    # Ended from outside: the rows so far are on disk, and commands end with their cases.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    # Ended from outside: what runs is ended and told, the table is printed; a second time nothing is waited for.
+    stopped = []
+
+    def stop(number, _):
+        if stopped:
+            os._exit(128 + number)
+        stopped.append(number)
+        lab.stop_all()
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
 
     together = [c for c in wanted if c[0] not in alone]
     first = [c for c in wanted if c[0] in ("doctor", "unit")]
@@ -178,6 +188,8 @@ def main(argv):
     results.line({"finished": {"seconds": round(time.monotonic() - started, 1)}})
     print_table(results)
     print(f"{time.monotonic() - started:.0f} s; {out / 'results.jsonl'}; logs of failures in {out / 'logs'}")
+    if stopped:
+        return 128 + stopped[0]
     outcomes = {r["outcome"] for r in results.rows}
     if not outcomes - {"skip", "not_run"}:
         print("nothing was checked")
