@@ -112,6 +112,7 @@ def parse_arguments(argv):
     parser.add_argument("--budget", type=float, metavar="SECONDS",
                         help="start no new case after this; what was not run is said")
     parser.add_argument("--out", default="", help="folder for results.jsonl and logs (default: BUILD/hw)")
+    parser.add_argument("--work", default="", help="folder for bundles, 20 GiB free (default: OUT/work)")
     parser.add_argument("--jobs", type=int, default=4, help="checking cases at a time (default 4)")
     parser.add_argument("--rounds", type=int, default=3, help="of each side of an overhead (default 3)")
     parser.add_argument("--python", default=sys.executable, help="Python that has torch, triton, cupy, jax (default: this)")
@@ -154,7 +155,9 @@ def main(argv):
     out.mkdir(parents=True, exist_ok=True)
     out = out.resolve()
     shutil.rmtree(out / "logs", ignore_errors=True)
-    lab = Lab(build, out, shutil.which(arguments.python) or arguments.python, arguments.self_test)
+    work = pathlib.Path(arguments.work) if arguments.work else out / "work"
+    work.mkdir(parents=True, exist_ok=True)
+    lab = Lab(build, out, work.resolve(), shutil.which(arguments.python) or arguments.python, arguments.self_test)
     lab.rounds = arguments.rounds
     started = time.monotonic()
     if arguments.budget:

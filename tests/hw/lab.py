@@ -106,15 +106,14 @@ def find_build(given):
 
 
 class Lab:
-    def __init__(self, build, out, python, self_test=False):
-        self.build, self.out, self.python, self.self_test = build, out, python, self_test
+    def __init__(self, build, out, work, python, self_test=False):
+        self.build, self.out, self.work, self.python, self.self_test = build, out, work, python, self_test
         self.klab = build / "klab"
         self.examples = build / "examples" / ("vulkan" if self_test else "cuda")
         here = pathlib.Path(__file__).resolve().parent
         self.programs = here / "programs"
         sources = here.parent.parent / "examples"
         self.sources = sources / ("vulkan" if self_test else "cuda")
-        self.work = out / "work"
         self.logs = out / "logs"
         self.deadline = None
         self.stop, self.stopping = os.pipe()  # readable once everything is to stop
@@ -132,7 +131,7 @@ class Lab:
             icd = next(iter(sorted(glob.glob("/usr/share/vulkan/icd.d/lvp_icd*.json"))), None)
             if icd:
                 env["VK_ICD_FILENAMES"] = env["VK_DRIVER_FILES"] = icd
-            env.setdefault("MESA_SHADER_CACHE_DIR", str(self.out / "mesa_cache"))
+            env.setdefault("MESA_SHADER_CACHE_DIR", str(self.work / "cache" / "mesa"))
         return env
 
     def shim(self):
@@ -167,8 +166,8 @@ class Context:
             place.mkdir(parents=True, mode=0o700)
             self.env[variable] = str(place)
         # PyTorch and Triton keep what they compiled in the user's caches; a case of its own finds them again.
-        shared = lab.out / "cache"
-        shared.mkdir(exist_ok=True)
+        shared = lab.work / "cache"
+        shared.mkdir(parents=True, exist_ok=True)
         for variable, folder in (("TRITON_CACHE_DIR", "triton"), ("TORCHINDUCTOR_CACHE_DIR", "inductor"),
                                  ("CUPY_CACHE_DIR", "cupy"), ("NUMBA_CACHE_DIR", "numba")):
             self.env.setdefault(variable, str(shared / folder))
