@@ -248,6 +248,12 @@ TEST(CudaCapture, takes_textures_with_their_texels) {
   EXPECT_EQ(d.regions[linear->region].size, 20000u);
 }
 
+TEST(CudaCapture, drains_default_streams_of_threads) {
+  Opened o;
+  take(o, "per_thread");
+  if (!HasFatalFailure()) expect_whole(o);
+}
+
 TEST(CudaCapture, does_not_count_launches_that_are_recorded) {
   Opened o;
   take(o, "recorded");
@@ -258,6 +264,9 @@ TEST(CudaCapture, refuses_by_name_what_it_cannot_take) {
   EXPECT_NE(refusal("ipc").find("memory of another process (cuIpcOpenMemHandle)"), std::string::npos) << refusal("ipc");
   EXPECT_NE(refusal("graph").find("node of a CUDA graph"), std::string::npos) << refusal("graph");
   EXPECT_NE(refusal("no_code").find("its code was not seen"), std::string::npos) << refusal("no_code");
+  EXPECT_NE(refusal("unreadable").find("cannot be read any more"), std::string::npos) << refusal("unreadable");
+  const std::string threads = refusal("per_thread_busy", std::chrono::milliseconds(200));
+  EXPECT_NE(threads.find("the default streams of its threads"), std::string::npos) << threads;
   const auto started = std::chrono::steady_clock::now();
   const std::string busy = refusal("busy", std::chrono::milliseconds(300));
   EXPECT_NE(busy.find("did not drain within 300 ms"), std::string::npos) << busy;

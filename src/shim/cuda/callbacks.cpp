@@ -122,7 +122,7 @@ void graph_launch_call(const CUpti_CallbackData& d, bool per_thread) {
 template <class Params>
 void allocated(const CUpti_CallbackData& d, std::uint32_t memory) {
   const auto& p = *static_cast<const Params*>(d.functionParams);
-  if (p.dptr != nullptr) tracker().add(*p.dptr, p.bytesize, memory);
+  if (p.dptr != nullptr) tracker().add(*p.dptr, p.bytesize, memory, nullptr, d.context);
 }
 
 // In a stream that records a graph this makes a node: the memory is not there yet.
@@ -229,7 +229,7 @@ void after_call(CUpti_CallbackId id, const CUpti_CallbackData& d) {
       return allocated<cuMemAllocManaged_params>(d, KLAB_MEMORY_MANAGED);
     case KLAB_ID(cuMemAllocPitch_v2): {
       const auto& a = *static_cast<const cuMemAllocPitch_v2_params*>(p);
-      if (a.dptr != nullptr && a.pPitch != nullptr) tracker().add(*a.dptr, *a.pPitch * a.Height, KLAB_MEMORY_DEVICE);
+      if (a.dptr != nullptr && a.pPitch != nullptr) tracker().add(*a.dptr, *a.pPitch * a.Height, KLAB_MEMORY_DEVICE, nullptr, d.context);
       return;
     }
     case KLAB_ID(cuMemAllocAsync):
@@ -244,13 +244,13 @@ void after_call(CUpti_CallbackId id, const CUpti_CallbackData& d) {
     case KLAB_ID(cuMemHostAlloc):
     case KLAB_ID(cuMemHostAlloc_v2): {
       const auto& a = *static_cast<const cuMemAllocHost_v2_params*>(p);  // both begin so
-      if (a.pp != nullptr) tracker().add(number(*a.pp), a.bytesize, KLAB_MEMORY_PINNED_HOST);
+      if (a.pp != nullptr) tracker().add(number(*a.pp), a.bytesize, KLAB_MEMORY_PINNED_HOST, nullptr, d.context);
       return;
     }
     case KLAB_ID(cuMemHostRegister):
     case KLAB_ID(cuMemHostRegister_v2): {
       const auto& a = *static_cast<const cuMemHostRegister_v2_params*>(p);
-      return tracker().add(number(a.p), a.bytesize, KLAB_MEMORY_PINNED_HOST);
+      return tracker().add(number(a.p), a.bytesize, KLAB_MEMORY_PINNED_HOST, nullptr, d.context);
     }
     case KLAB_ID(cuMemCreate): {
       const auto& a = *static_cast<const cuMemCreate_params*>(p);
@@ -382,6 +382,7 @@ void resource_event(CUpti_CallbackId id, const CUpti_ResourceData& r) {
     case CUPTI_CBID_RESOURCE_CONTEXT_CREATED:
       return streams().context_created(r.context);
     case CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING:
+      tracker().context_destroyed(r.context);
       return streams().context_destroyed(r.context);
     case CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING:
       return streams().destroyed(r.resourceHandle.stream);

@@ -157,6 +157,7 @@ void finish(Active& a, const std::string& refusal, bool stopped) {
 void launch_begins(const Launch& launch, const char* symbol, CUcontext context) {
   counts().sequence.fetch_add(1, std::memory_order_relaxed);
   if (active != nullptr) return;  // its exit was not seen
+  if (launch.real_stream() == CU_STREAM_PER_THREAD) streams().per_thread_used();
   Kernel* kernel = nullptr;
   {
     Inside guard;

@@ -187,6 +187,18 @@ TEST(Tracker, answers_with_what_is_there_now) {
   EXPECT_EQ(find_range(ranges, 0x2050)->memory, KLAB_MEMORY_PINNED_HOST);
 }
 
+TEST(Tracker, forgets_what_goes_with_its_context) {
+  Tracker t;
+  int a = 0, b = 0;
+  t.add(0x1000, 0x100, KLAB_MEMORY_DEVICE, nullptr, &a);
+  t.add(0x2000, 0x100, KLAB_MEMORY_DEVICE, nullptr, &b);
+  t.add(0x3000, 0x100, KLAB_MEMORY_DEVICE);
+  t.context_destroyed(&a);
+  t.context_destroyed(nullptr);
+  ASSERT_EQ(t.ranges().size(), 2u);
+  EXPECT_EQ(t.ranges()[0].begin, 0x2000u);
+}
+
 // Memory can come back by a call that is not seen (a context that was destroyed); it may then be given out again.
 TEST(Tracker, believes_the_newer_of_two_that_overlap) {
   Tracker t;

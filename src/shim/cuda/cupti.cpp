@@ -6,6 +6,7 @@
 #include <link.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <vector>
@@ -82,6 +83,7 @@ std::string failed(const char* call, CUptiResult result) {
 std::string load_cupti(std::string (*use)()) {
   std::string tried;
   bool conflict = false;
+  std::vector<void*> seen;  // one file has several names
   auto attempt = [&](const std::string& file, int more_flags) {
     if (conflict) return false;
     void* library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | more_flags);
@@ -90,6 +92,8 @@ std::string load_cupti(std::string (*use)()) {
         tried += (tried.empty() ? "" : "; ") + std::string(why);
       return false;
     }
+    if (std::find(seen.begin(), seen.end(), library) != seen.end()) return false;
+    seen.push_back(library);
     const std::string why = fill(library) ? use() : "it lacks functions that are needed";
     if (why.empty()) return true;  // stays open for as long as the process lives
     tried += (tried.empty() ? "" : "; ") + file + ": " + why;
@@ -117,7 +121,11 @@ std::string load_cupti(std::string (*use)()) {
     if (attempt(file, 0)) return {};
   for (const char* name : {"libcupti.so.13", "libcupti.so.12", "libcupti.so"})
     if (attempt(name, 0)) return {};
-  return tried.empty() ? "no libcupti was found" : tried;
+  if (tried.empty())
+    return "no libcupti was found; install the CUDA toolkit's CUPTI or the Python package nvidia-cuda-cupti, or name the "
+           "file in KLAB_CUPTI";
+  return tried + (conflict ? "; another CUPTI client is in the process: a profiler, a debugger, or its own profiling"
+                           : "; name a libcupti that fits the driver in KLAB_CUPTI");
 }
 
 }  // namespace klab::shim

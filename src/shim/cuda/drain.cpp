@@ -84,10 +84,30 @@ std::map<CUcontext, std::vector<CUstream>> Streams::copy() const {
   return all;
 }
 
+// Default streams of other threads cannot be queried from here. The legacy default stream comes after all that is in
+// them: an event in it is reached when they are idle.
+std::string Streams::drain_default(CUcontext context, std::uint64_t deadline_ns) const {
+  const Driver& d = driver();
+  const Current current(context);
+  if (!current.ok()) return {};
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  if (d.StreamIsCapturing(CU_STREAM_LEGACY, &status) != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE)
+    return {};  // it must not be touched while a graph is recorded
+  CUevent event = nullptr;
+  if (d.EventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return {};
+  std::string why;
+  if (d.EventRecord(event, CU_STREAM_LEGACY) == CUDA_SUCCESS) why = wait(event, deadline_ns);
+  d.EventDestroy(event);
+  return why.empty() ? why : "the default streams of its threads: " + why;
+}
+
 std::string Streams::drain(std::uint64_t deadline_ns) const {
   const Driver& d = driver();
   const std::uint64_t start = now_ns();
   auto all = copy();
+  if (per_thread_.load(std::memory_order_relaxed))
+    for (const auto& [context, list] : all)
+      if (std::string why = drain_default(context, deadline_ns); !why.empty()) return why;
   for (;;) {
     std::string busy;
     for (auto& [context, list] : all) {

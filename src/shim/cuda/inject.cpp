@@ -77,10 +77,6 @@ void begin() {
   why = load_cupti(mode == KLAB_MODE_CAPTURE ? use_for_capture : use_for_trace);
   if (!why.empty()) {
     mode = KLAB_MODE_NONE;
-    if (why.find("MULTIPLE_SUBSCRIBERS") != std::string::npos)
-      why = "another CUPTI client is in the process (a profiler, a debugger, or the program's own profiling): " + why;
-    else
-      why += "; install the CUDA toolkit's CUPTI or the Python package nvidia-cuda-cupti, or name the file in KLAB_CUPTI";
     return note("CUDA in this process", "is not seen: " + why);
   }
   ::pthread_atfork(nullptr, nullptr, in_child);

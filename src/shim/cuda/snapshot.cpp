@@ -98,6 +98,8 @@ void Snapshot::collect_variables() {
   if (resolved_.kernel != nullptr && d.KernelGetLibrary != nullptr &&
       d.KernelGetLibrary(&library, resolved_.kernel) != CUDA_SUCCESS)
     library = nullptr;
+  std::size_t lost = 0;
+  std::string names, first_error;
   for (const Variable& v : Cubin(resolved_.code->bytes).variables()) {
     CUdeviceptr address = 0;
     std::size_t size = 0;
@@ -106,8 +108,11 @@ void Snapshot::collect_variables() {
     if (result != CUDA_SUCCESS && library != nullptr && d.LibraryGetGlobal != nullptr)
       result = d.LibraryGetGlobal(&address, &size, library, v.name.c_str());
     if (result != CUDA_SUCCESS || address == 0 || size == 0) {
-      note("module variable " + v.name,
-           "is not captured: " + (result != CUDA_SUCCESS ? failed("cuModuleGetGlobal", result) : "it has no memory"));
+      // Texts that the compiler made ("$str") have no name to the driver, and come with the code.
+      if (v.name[0] == '$') continue;
+      if (++lost <= 8) names += (names.empty() ? "" : ", ") + v.name;
+      if (first_error.empty())
+        first_error = result != CUDA_SUCCESS ? failed("cuModuleGetGlobal", result) : "it has no memory";
       continue;
     }
     Region r;
@@ -122,6 +127,10 @@ void Snapshot::collect_variables() {
     total_ += size;
     regions_.push_back(std::move(r));
   }
+  if (lost != 0)
+    note((lost == 1 ? "module variable " : std::to_string(lost) + " module variables: ") + names +
+             (lost > 8 ? ", ..." : ""),
+         "not captured: " + first_error);
   std::sort(variables_.begin(), variables_.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
 }
 

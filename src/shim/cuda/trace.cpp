@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdlib>
 #include <exception>
 #include <mutex>
@@ -23,6 +24,12 @@ namespace {
 
 constexpr std::size_t kBuffer = 256u << 10;
 constexpr useconds_t kEveryUs = 100'000;
+
+// Later records only grew at their end: what is read here lies where it always did.
+static_assert(offsetof(CUpti_ActivityKernel5, name) == offsetof(CUpti_ActivityKernel9, name));
+static_assert(offsetof(CUpti_ActivityKernel5, correlationId) == offsetof(CUpti_ActivityKernel9, correlationId));
+static_assert(offsetof(CUpti_ActivityKernel5, graphNodeId) == offsetof(CUpti_ActivityKernel9, graphNodeId));
+static_assert(offsetof(CUpti_ActivityKernel5, launchType) == offsetof(CUpti_ActivityKernel9, launchType));
 
 struct Tracing {
   std::mutex lock;          // of what follows

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The shim in a program without a GPU: a driver over host memory stands where libcuda would, and the program's calls
 // are made by hand through the callback that CUPTI would call. capture/ runs it. Scenario: its first argument.
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,7 +39,8 @@ Handle step_function{"step", false}, step_kernel{"step", true}, template_functio
 std::vector<char> cubin;
 bool lazy = false;        // the code is loaded when its function is asked for
 bool told_layout = true;  // the driver has cuFuncGetParamInfo
-bool never_idle = false;
+bool never_idle = false, default_stream_busy = false;
+CUevent in_default_stream = nullptr;
 std::set<CUstream> recording;
 std::map<std::string, std::vector<std::byte>> variables;
 struct Array {
@@ -92,8 +94,11 @@ void fake_driver() {
   d.StreamDestroy = [](CUstream) { return --streams_made, CUDA_SUCCESS; };
   d.EventCreate = [](CUevent* e, unsigned) { return *e = reinterpret_cast<CUevent>(0x8000 + ++events), CUDA_SUCCESS; };
   d.EventDestroy = [](CUevent) { return --events, CUDA_SUCCESS; };
-  d.EventRecord = [](CUevent, CUstream) { return CUDA_SUCCESS; };
-  d.EventQuery = [](CUevent) { return CUDA_SUCCESS; };
+  d.EventRecord = [](CUevent e, CUstream s) {
+    if (s == CU_STREAM_LEGACY && default_stream_busy) in_default_stream = e;
+    return CUDA_SUCCESS;
+  };
+  d.EventQuery = [](CUevent e) { return e == in_default_stream ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS; };
   d.EventElapsedTime = [](float* ms, CUevent, CUevent) { return *ms = 0.25f, CUDA_SUCCESS; };
   d.MemcpyDtoHAsync = [](void* to, CUdeviceptr from, std::size_t n, CUstream) {
     return std::memcpy(to, reinterpret_cast<const void*>(from), n), CUDA_SUCCESS;
@@ -321,7 +326,11 @@ int scenario(const std::string& name) {
   }
   load();
   Launcher l = set_up();
-  if (name == "plain" || name == "cubin_layout" || name == "many") {
+  if (name == "per_thread" || name == "per_thread_busy") {
+    default_stream_busy = name == "per_thread_busy";
+    l.stream = CU_STREAM_PER_THREAD;
+    l.launch();
+  } else if (name == "plain" || name == "cubin_layout" || name == "many") {
     Launcher other = l;
     other.handle = &template_function;
     other.launch();
@@ -364,6 +373,14 @@ int scenario(const std::string& name) {
     call(CUPTI_DRIVER_TRACE_CBID_cuIpcOpenMemHandle_v2, cuIpcOpenMemHandle_v2_params{&p, {}, 0},
          [&] { return p = reinterpret_cast<CUdeviceptr>(take(4096, 1)), CUDA_SUCCESS; });
     l.s.p = reinterpret_cast<const void*>(p);
+    l.launch();
+  } else if (name == "unreadable") {
+    // Registered, and not readable any more: looking at it must not kill the program.
+    void* p = ::mmap(nullptr, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    call(CUPTI_DRIVER_TRACE_CBID_cuMemHostRegister_v2, cuMemHostRegister_v2_params{p, 1 << 20, 0},
+         [] { return CUDA_SUCCESS; });
+    ::mprotect(p, 1 << 20, PROT_NONE);
+    l.s.p = p;
     l.launch();
   } else if (name == "mapped") {
     // Three maps in a row are one piece of memory to a pointer into the first; a fourth has no access.
