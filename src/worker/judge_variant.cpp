@@ -74,7 +74,7 @@ Status burst(Loaded& loaded, const Reference& r, const Restorer& restorer, const
   std::vector<std::vector<gpu::Step>> steps(restorer.images());
   for (std::size_t image = 0; image < steps.size(); ++image) {
     restorer.append(steps[image], image);
-    steps[image].push_back(gpu::Step::launch_of(v.launch.id(), false));
+    v.append(steps[image]);
     hashes.append(steps[image]);
   }
   const Deadline second(std::min(kBurstSeconds, deadline.left_s() / 4));
@@ -100,8 +100,7 @@ Status burst(Loaded& loaded, const Reference& r, const Restorer& restorer, const
 Status judge_case(Loaded& loaded, const MutatedCase& c, const Variant& v, Judged& j,
                   const Deadline& deadline) {
   KLAB_TRY_VOID(apply_mutation(loaded, c.mutation));
-  const gpu::Step step = gpu::Step::launch_of(v.launch.id(), false);
-  KLAB_TRY_VOID(loaded.gpu().run(std::span(&step, 1), deadline.timeout_ns(kLaunchTimeout)));
+  KLAB_TRY_VOID(loaded.gpu().run(v.steps(), deadline.timeout_ns(kLaunchTimeout)));
   KLAB_TRY(const auto after, loaded.hash_all(deadline));
   ++j.evidence.launches_checked;
   for (ChunkId id = 0; id < loaded.chunk_count() && j.evidence.mutated_difference.empty(); ++id) {
@@ -133,8 +132,7 @@ Status judge_case(Loaded& loaded, const MutatedCase& c, const Variant& v, Judged
 }  // namespace
 
 Result<ChunkList> observe_writes(Loaded& loaded, const Variant& variant, const Deadline& deadline) {
-  const gpu::Step step = gpu::Step::launch_of(variant.launch.id(), false);
-  KLAB_TRY_VOID(loaded.gpu().run(std::span(&step, 1), deadline.timeout_ns(kLaunchTimeout)));
+  KLAB_TRY_VOID(loaded.gpu().run(variant.steps(), deadline.timeout_ns(kLaunchTimeout)));
   return loaded.make_pristine(deadline);
 }
 
@@ -157,7 +155,7 @@ Result<Judged> judge_variant(Loaded& loaded, const Reference& r, const Variant& 
     KLAB_TRY_VOID(deadline.check("validating"));
     std::vector<gpu::Step> steps;
     restorer.append(steps, image);
-    steps.push_back(gpu::Step::launch_of(v.launch.id(), false));
+    v.append(steps);
     KLAB_TRY_VOID(loaded.gpu().run(steps, deadline.timeout_ns(kLaunchTimeout)));
     ++j.evidence.launches_checked;
     KLAB_TRY(const auto changed, loaded.changed(deadline));

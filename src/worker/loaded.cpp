@@ -68,8 +68,9 @@ Status Loaded::place() {
   std::vector<gpu::MemoryRequest> requests;
   bool any_address = false;
   for (const auto& r : regions) {
-    any_address = any_address || r.address != 0;
-    requests.push_back({.address = r.address,
+    const bool symbol = is_symbol(r);
+    any_address = any_address || (r.address != 0 && !symbol);
+    requests.push_back({.address = symbol ? 0 : r.address,
                         .opaque_address = r.opaque_address,
                         .opaque_memory = r.opaque_memory,
                         .size = r.size,
@@ -85,8 +86,15 @@ Status Loaded::place() {
     for (auto& r : requests) r.address = r.opaque_address = r.opaque_memory = 0;
   KLAB_TRY(placed_, gpu_->place(requests, exact));
   for (const auto& p : placed_) memories_.emplace_back(&gpu_, p.id);
+  note_memory_kinds();
+  std::vector<Relocator::Moved> moved;
+  for (std::size_t i = 0; i < regions.size(); ++i)
+    if (regions[i].address != 0)
+      moved.push_back({regions[i].address, regions[i].size,
+                       is_symbol(regions[i]) ? regions[i].address : placed_[i].address});
   if (!any_address) {
     mode_ = replay::AddressMode::none;
+    relocator_ = Relocator(std::move(moved));
     return {};
   }
   if (!exact && !gpu_.abilities().device_addresses) {
@@ -96,21 +104,63 @@ Status Loaded::place() {
     return {};
   }
   mode_ = exact ? replay::AddressMode::exact : replay::AddressMode::relocated;
-  std::vector<Relocator::Moved> moved;
-  for (std::size_t i = 0; i < regions.size(); ++i)
-    if (regions[i].address != 0) moved.push_back({regions[i].address, regions[i].size, placed_[i].address});
   relocator_ = Relocator(std::move(moved));
   return {};
 }
 
+void Loaded::note_memory_kinds() {
+  using bundle::MemoryKind;
+  std::uint64_t changed[2] = {0, 0};
+  for (std::size_t i = 0; i < placed_.size(); ++i) {
+    const MemoryKind kind = dispatch().regions[i].kind;
+    if (placed_[i].pool != "device") continue;
+    if (kind == MemoryKind::managed) ++changed[0];
+    if (kind == MemoryKind::pinned_host) ++changed[1];
+  }
+  for (int i = 0; i < 2; ++i)
+    if (changed[i] != 0)
+      notes_.push_back(
+          fmt::format("memory_kind_changed: {} region(s) of {} memory lie in device memory here: times may "
+                      "differ from the program's",
+                      changed[i], i == 0 ? "managed" : "page-locked host"));
+}
+
+void Loaded::find_symbol_words(ChunkId id, std::span<const std::byte> raw) {
+  const Chunk& c = chunk(id);
+  const auto& regions = dispatch().regions;
+  std::uint64_t lowest = ~0ull, highest = 0;
+  for (const auto& r : regions)
+    if (is_symbol(r) && r.address != 0) {
+      lowest = std::min(lowest, r.address);
+      highest = std::max(highest, r.address + r.size);
+    }
+  for (std::size_t at = 0; at + 8 <= raw.size(); at += 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, raw.data() + at, 8);
+    if (word < lowest || word >= highest) continue;  // nearly every word of data
+    if (std::any_of(regions.begin(), regions.end(), [&](const auto& r) {
+          return is_symbol(r) && r.address != 0 && word >= r.address && word - r.address < r.size;
+        }))
+      symbol_words_.push_back({c.region, c.offset + at, word});
+  }
+}
+
 Status Loaded::place_and_upload(const Deadline& deadline) {
   notes_.clear();
+  symbol_words_.clear();
+  const bool symbols = std::any_of(dispatch().regions.begin(), dispatch().regions.end(),
+                                   [](const auto& r) { return is_symbol(r) && r.address != 0; });
   KLAB_TRY_VOID(place());
   rewritten_words_ = 0;
   for (ChunkId id = 0; id < chunk_count(); ++id) {
     if (id % 64 == 0) KLAB_TRY_VOID(deadline.check("loading the capture"));
     KLAB_TRY(auto bytes, pre(id));
-    if (relocator_.moves()) {
+    const std::uint32_t list = dispatch().regions[chunk(id).region].pre;
+    if (symbols && list != kNoList) {
+      KLAB_TRY(const auto raw, reader_.chunk(list, chunk(id).offset / kChunkSize));
+      find_symbol_words(id, raw.subspan(0, chunk(id).size));
+    }
+    if (relocator_.moves() && list != kNoList) {
       // pre() has rewritten them already; what is counted is words of the capture.
       const Chunk& c = chunk(id);
       KLAB_TRY(const auto raw, reader_.chunk(dispatch().regions[c.region].pre, c.offset / kChunkSize));
@@ -122,6 +172,8 @@ Status Loaded::place_and_upload(const Deadline& deadline) {
   if (relocator_.moves()) {
     validate::ByteBuffer push(dispatch().push_constants.begin(), dispatch().push_constants.end());
     rewritten_words_ += relocator_.rewrite(push);
+    validate::ByteBuffer arguments(dispatch().arguments.begin(), dispatch().arguments.end());
+    rewritten_words_ += relocator_.rewrite(arguments);
   }
   ChunkList all(chunk_count());
   for (ChunkId i = 0; i < chunk_count(); ++i) all[i] = i;

@@ -67,6 +67,17 @@ class Loaded {
   const Relocator& relocator() const { return relocator_; }
   const std::vector<std::string>& notes() const { return notes_; }
   const gpu::Placed& placed(std::uint32_t region) const { return placed_[region]; }
+  /// A module variable or constant: what lies here is its state between launches, and each variant has its
+  /// own copy (variant.h).
+  static bool is_symbol(const bundle::Region& region) {
+    return region.kind == bundle::MemoryKind::module_variable || region.kind == bundle::MemoryKind::constant;
+  }
+  /// A captured word that points into a module variable, by its captured value.
+  struct SymbolWord {
+    std::uint32_t region = 0;
+    std::uint64_t offset = 0, value = 0;
+  };
+  const std::vector<SymbolWord>& symbol_words() const { return symbol_words_; }
   /// Name for a person: "region 2 (out)".
   std::string region_name(std::uint32_t region) const;
 
@@ -110,6 +121,8 @@ class Loaded {
   Loaded(bundle::Reader reader, std::uint32_t dispatch, Gpu& gpu, PlaceOptions options);
   Status place_and_upload(const Deadline& deadline);
   Status place();
+  void note_memory_kinds();
+  void find_symbol_words(ChunkId id, std::span<const std::byte> raw);
 
   bundle::Reader reader_;
   std::uint32_t dispatch_;
@@ -118,6 +131,7 @@ class Loaded {
   replay::AddressMode mode_ = replay::AddressMode::none;
   std::uint64_t rewritten_words_ = 0, captured_bytes_ = 0;
   Relocator relocator_;
+  std::vector<SymbolWord> symbol_words_;
   std::vector<std::string> notes_;
   std::vector<gpu::Placed> placed_;
   std::vector<Memory> memories_;

@@ -18,6 +18,8 @@ constexpr std::size_t kMostTried = 16;
 
 bool may_mutate(const Loaded& loaded, std::uint32_t region) {
   const auto& d = loaded.dispatch();
+  // As a uniform buffer does, a constant holds sizes and counts.
+  if (d.regions[region].kind == bundle::MemoryKind::constant) return false;
   if (d.regions[region].size < 4 || d.regions[region].size > kLargestMutated) return false;
   // Uniform buffers hold sizes and counts: another value there is another launch.
   bool uniform_only = false;
@@ -81,8 +83,7 @@ Result<MutatedCase> make_case(const Reference& r, Loaded& loaded, const Variant&
   for (const ChunkId id : merge(r.written, loaded.chunks_of(mutation.region))) {
     KLAB_TRY(start[id], loaded.download(id));
   }
-  const gpu::Step step = gpu::Step::launch_of(baseline.launch.id(), false);
-  KLAB_TRY_VOID(loaded.gpu().run(std::span(&step, 1), deadline.timeout_ns(kLaunchTimeout)));
+  KLAB_TRY_VOID(loaded.gpu().run(baseline.steps(), deadline.timeout_ns(kLaunchTimeout)));
   KLAB_TRY(c.after, loaded.hash_all(deadline));
   for (ChunkId id = 0; id < loaded.chunk_count(); ++id) {
     if (before[id] == c.after[id] && !contains(r.written, id)) continue;

@@ -146,8 +146,13 @@ std::vector<PoisonUnit> poison_units(const bundle::Dispatch& dispatch) {
     });
     if (unit.size != 0 && !known) units.push_back(unit);
   }
+  std::vector<bool> writable(dispatch.regions.size(), true);
   for (const auto& r : dispatch.regions)
-    if (!bound[r.id] && r.size != 0) units.push_back({r.id, 0, r.size});
+    if (r.kind == bundle::MemoryKind::constant || r.kind == bundle::MemoryKind::image) writable[r.id] = false;
+  for (const auto& t : dispatch.textures)
+    if (t.surface) writable[t.region] = true;
+  for (const auto& r : dispatch.regions)
+    if (!bound[r.id] && writable[r.id] && r.size != 0) units.push_back({r.id, 0, r.size});
   return units;
 }
 

@@ -17,8 +17,7 @@ constexpr double kFirstLaunchSeconds = 60, kLaunchTimes = 50, kLeastSeconds = 2,
 double launch_seconds = kFirstLaunchSeconds;  // one thread, one job
 
 Status launch_once(Loaded& loaded, const Variant& baseline, const Deadline& deadline) {
-  const gpu::Step step = gpu::Step::launch_of(baseline.launch.id(), false);
-  KLAB_TRY_VOID(loaded.gpu().run(std::span(&step, 1), deadline.timeout_ns(launch_seconds)));
+  KLAB_TRY_VOID(loaded.gpu().run(baseline.steps(), deadline.timeout_ns(launch_seconds)));
   return {};
 }
 

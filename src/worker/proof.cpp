@@ -58,11 +58,11 @@ Result<bundle::Proof> prove(Loaded& loaded, const Variant& baseline, const Deadl
   };
   for (const ChunkId id : loaded.captured_changes()) KLAB_TRY_VOID(watch(id));
 
-  const gpu::Step step = gpu::Step::launch_of(baseline.launch.id(), false);
+  const auto steps = baseline.steps();
   std::uint32_t wanted_replays = 1;
   while (proof.replays < wanted_replays) {
     KLAB_TRY_VOID(deadline.check("replaying for the proof"));
-    KLAB_TRY_VOID(loaded.gpu().run(std::span(&step, 1), deadline.timeout_ns(kLaunchTimeout)));
+    KLAB_TRY_VOID(loaded.gpu().run(steps, deadline.timeout_ns(kLaunchTimeout)));
     KLAB_TRY(const auto changed, loaded.changed(deadline));
     for (const ChunkId id : changed) KLAB_TRY_VOID(watch(id));
     ++proof.replays;

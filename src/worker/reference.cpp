@@ -56,7 +56,7 @@ Result<ChunkList> find_variation(Reference& r, Loaded& loaded, const Variant& ba
   for (std::size_t k = 0; k < r.written.size(); ++k) seen[k].add_run(r.expected[k]);
   std::vector<gpu::Step> steps;
   restorer.append(steps, 0);
-  steps.push_back(gpu::Step::launch_of(baseline.launch.id(), false));
+  baseline.append(steps);
   hashes.append(steps);
   for (int run = 1; run < kReplays; ++run) {
     KLAB_TRY_VOID(deadline.check("replaying the baseline"));
@@ -109,7 +109,7 @@ Status make_images(Reference& r, Loaded& loaded, const Variant& baseline, const 
     for (std::size_t which = 0; which < 2; ++which) {
       std::vector<gpu::Step> steps;
       restorer.append(steps, which);
-      steps.push_back(gpu::Step::launch_of(baseline.launch.id(), false));
+      baseline.append(steps);
       KLAB_TRY_VOID(run_steps(loaded, steps, deadline));
       KLAB_TRY(const auto got, download_all(loaded, r.written));
       for (std::size_t k = 0; k < r.written.size(); ++k) {
@@ -172,7 +172,7 @@ Result<Reference> make_reference(Loaded& loaded, const Variant& baseline, const 
   for (const auto& [id, p] : probed.chunks)
     if (id < loaded.chunk_count() && p.bytes.written.any()) r.written = merge(r.written, {id});
   for (int round = 0;; ++round) {
-    KLAB_TRY_VOID(run_steps(loaded, {gpu::Step::launch_of(baseline.launch.id(), false)}, deadline));
+    KLAB_TRY_VOID(run_steps(loaded, baseline.steps(), deadline));
     KLAB_TRY(const auto changed, loaded.changed(deadline));
     r.written = merge(r.written, changed);
     KLAB_TRY(r.expected, download_all(loaded, r.written));

@@ -34,7 +34,7 @@ std::uint64_t Relocator::rewrite(std::span<std::byte> bytes) const {
     std::uint64_t word = 0;
     std::memcpy(&word, bytes.data() + at, 8);
     const Moved* m = find(word);
-    if (m == nullptr) continue;
+    if (m == nullptr || m->new_address == m->old_address) continue;
     word += m->new_address - m->old_address;
     std::memcpy(bytes.data() + at, &word, 8);
     ++count;
@@ -44,6 +44,7 @@ std::uint64_t Relocator::rewrite(std::span<std::byte> bytes) const {
 
 validate::Mask Relocator::pointer_words(std::span<const std::byte> bytes) const {
   validate::Mask mask(bytes.size());
+  if (ranges_.empty()) return mask;
   for (std::size_t at = 0; at + 8 <= bytes.size(); at += 8) {
     std::uint64_t word = 0;
     std::memcpy(&word, bytes.data() + at, 8);

@@ -16,7 +16,9 @@ class Relocator {
     std::uint64_t old_address = 0, size = 0, new_address = 0;
   };
   Relocator() = default;
-  /// Ranges may overlap (two buffers over one memory); the first in address order that holds a word decides.
+  /// A range that stays where it is (a module variable, whose place differs from variant to variant) still
+  /// counts as pointed into. Ranges may overlap (two buffers over one memory); the first in address order
+  /// that holds a word decides.
   explicit Relocator(std::vector<Moved> ranges);
   /// Rewrites 8-byte aligned words of `bytes` that fall inside an old range. Returns how many.
   std::uint64_t rewrite(std::span<std::byte> bytes) const;

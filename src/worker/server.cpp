@@ -190,6 +190,10 @@ Status Server::answer_proof(const replay::Request& request, const Deadline& dead
   KLAB_TRY_VOID(load(request, deadline, answer));
   say("replaying the capture");
   auto baseline = make_variant(*loaded_, {});
+  if (baseline) {
+    answer.notes.insert(answer.notes.end(), baseline->notes.begin(), baseline->notes.end());
+    answer.rewritten_words += baseline->rewritten_words;
+  }
   auto proof =
       baseline ? prove(*loaded_, *baseline, deadline) : Result<bundle::Proof>(fail(baseline.error()));
   if (!proof) {

@@ -88,10 +88,10 @@ Result<std::string> reads_what_it_writes(Loaded& loaded, const Reference& r, con
         "the kernel reads what it writes: the result in {} at offset {} depends on what was there before",
         loaded.region_name(c.region), c.offset + validate::runs(r.dependent[k]).front().offset);
   }
-  const gpu::Step step = gpu::Step::launch_of(v.launch.id(), false);
+  const auto steps = v.steps();
   std::vector<kernels::Hash> results[2];
   for (auto& result : results) {
-    KLAB_TRY_VOID(loaded.gpu().run(std::span(&step, 1), deadline.timeout_ns(kLaunchTimeout)));
+    KLAB_TRY_VOID(loaded.gpu().run(steps, deadline.timeout_ns(kLaunchTimeout)));
     KLAB_TRY(result, loaded.hash_all(deadline));
   }
   KLAB_TRY_VOID(loaded.make_pristine(deadline));
@@ -141,6 +141,11 @@ struct Server::Run {
     return std::any_of(variants.begin(), variants.end(), [](const auto& v) { return v.has_value(); });
   }
 
+  void note(const std::string& text) {
+    if (std::find(answer.notes.begin(), answer.notes.end(), text) == answer.notes.end())
+      answer.notes.push_back(text);
+  }
+
   void prepare_variants() {
     for (std::size_t i = 0; i < request.variants.size(); ++i) {
       auto v = make_variant(loaded, request.variants[i]);
@@ -150,6 +155,12 @@ struct Server::Run {
       }
       answer.variants[i].resources = v->resources;
       answer.variants[i].code_hash = v->code_hash;
+      for (const std::string& n : v->notes) note(request.variants.size() > 1 ? v->label + ": " + n : n);
+      if (v->rewritten_words != 0)
+        note(fmt::format("{}: {} pointer word(s) into module variables rewritten to where its own are",
+                         v->label, v->rewritten_words));
+      answer.rewritten_words =
+          std::max(answer.rewritten_words, loaded.rewritten_words() + v->rewritten_words);
       variants[i] = std::move(*v);
     }
   }
@@ -264,8 +275,8 @@ struct Server::Run {
     return {};
   }
 
-  /// Counters come last and in passes of their own, so that no timed launch is disturbed. Those that cannot be read
-  /// are a note: the times stand.
+  /// Counters come last and in passes of their own, so that no timed launch is disturbed. Those that cannot
+  /// be read are a note: the times stand.
   void count(const TimingSetup& setup, const std::vector<std::size_t>& who) {
     const auto names = counter_names(answer.device.api, request.counters);
     for (const std::size_t i : who) {
@@ -356,10 +367,10 @@ Status Server::answer_run(const replay::Request& request, const Deadline& deadli
     }
     std::vector<std::size_t> before(n);
     for (std::size_t i = 0; i < n; ++i) before[i] = answer.variants[i].samples_ns.size();
-    const Status timed = run.time_once(
-        asked, !request.counters.empty() && repeat + 1 == repeats, [&](std::uint64_t done, std::uint64_t total) {
-          say("timing", repeat * total + done, repeats * total);
-        });
+    const Status timed = run.time_once(asked, !request.counters.empty() && repeat + 1 == repeats,
+                                       [&](std::uint64_t done, std::uint64_t total) {
+                                         say("timing", repeat * total + done, repeats * total);
+                                       });
     if (!timed) {
       answer.ran.repeats = asked.mode == Mode::repeats ? ran : asked.repeats;
       return timed;
@@ -377,7 +388,6 @@ Status Server::answer_run(const replay::Request& request, const Deadline& deadli
   }
   if (asked.mode == Mode::repeats) {
     answer.ran.repeats = ran;
-    answer.rewritten_words = loaded_->rewritten_words();
     if (answer.address_mode == replay::AddressMode::exact)
       answer.notes.push_back("repeats vary physical pages only: virtual addresses are the captured ones");
   }

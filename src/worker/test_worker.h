@@ -42,11 +42,14 @@ struct TestRegion {
   std::vector<std::byte> pre, post;
   std::uint64_t address = 0;
   bool bound = true;
+  bundle::MemoryKind kind = bundle::MemoryKind::device;
 };
 
 struct TestBundle {
   std::vector<TestRegion> regions;  // bound in order at set 0, binding 0...
-  std::vector<std::byte> code, push;
+  std::vector<std::byte> code, push, arguments;
+  std::vector<bundle::LaunchAttribute> attributes;
+  std::string entry_point = "main";
   bundle::Dim3 grid{1, 1, 1};
   bundle::DeviceIdentity device{.api = "fake",
                                 .name = "Fake full",
@@ -63,7 +66,7 @@ struct TestBundle {
     m.program = {{"./test"}, "/", "/test", 1};
     bundle::Dispatch d;
     d.name = "test";
-    d.entry_point = "main";
+    d.entry_point = entry_point;
     d.grid = grid;
     d.block = {64, 1, 1};
     d.call = "vkCmdDispatch";
@@ -75,6 +78,7 @@ struct TestBundle {
       r.address = t.address;
       r.size = t.pre.size();
       r.allocation = r.id + 1;
+      r.kind = t.kind;
       r.reached_by = t.bound ? bundle::ReachedBy::binding : bundle::ReachedBy::pointer;
       for (auto [list, bytes] : {std::pair{&r.pre, &t.pre}, std::pair{&r.post, &t.post}}) {
         KLAB_TRY(*list, w.add_list(bytes->size()));
@@ -91,6 +95,8 @@ struct TestBundle {
     }
     if (!push.empty()) d.push_ranges.push_back({0, static_cast<std::uint32_t>(push.size())});
     d.push_constants = Bytes(push);
+    d.arguments = Bytes(arguments);
+    d.attributes = attributes;
     d.proof = proof;
     KLAB_TRY(d.code, w.add_code(kind, kind == "spirv" ? "spv" : "txt", code));
     m.dispatches.push_back(d);

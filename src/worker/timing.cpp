@@ -66,9 +66,13 @@ class Runner {
   }
   void flush() { flusher_.append(steps_); }
 
-  void launch(std::uint32_t which, bool checked) {
+  /// What the launch needs of its own is put there before caches are flushed.
+  void enter(std::uint32_t which) { timed_[which].variant->enter(steps_); }
+  /// `last`: of those back to back.
+  void launch(std::uint32_t which, bool checked, bool last = true) {
     steps_.push_back(gpu::Step::launch_of(timed_[which].variant->launch.id(), true));
     launches_.push_back(which);
+    if (last) timed_[which].variant->leave(steps_);
     if (checked && hashes_.chunks().size() != 0) {
       hashes_.append(steps_);
       steps_.push_back(gpu::Step::copy_of(log_.id(), checks_.size() * hashes_.result_bytes(),
@@ -178,6 +182,7 @@ Result<double> warm_up(Runner& runner, std::size_t variants) {
     double worst = 0;
     for (std::uint32_t which = 0; which < variants; ++which) {
       runner.restore();
+      runner.enter(which);
       runner.flush();
       runner.launch(which, false);
       KLAB_TRY(const double wall, runner.submit(false));
@@ -203,6 +208,7 @@ Result<TimingFacts> time_isolated(const TimingSetup& setup, std::vector<Timed>& 
   for (int k = 0; k < 3; ++k) whole.insert(runner.random()() % order.size());
   for (std::size_t i = 0; i < order.size(); ++i) {
     runner.restore();
+    runner.enter(order[i]);
     runner.flush();
     runner.launch(order[i], checked[i]);
     const bool look = whole.count(i) != 0 || i + 1 == order.size();
@@ -223,8 +229,11 @@ Result<TimingFacts> time_sustained(const TimingSetup& setup, std::vector<Timed>&
   for (std::size_t i = 0; i < order.size(); ++i) {
     const bool starts = i == 0 || order[i] != order[i - 1];
     const bool ends = i + 1 == order.size() || order[i + 1] != order[i];
-    if (starts) runner.restore();
-    runner.launch(order[i], ends);
+    if (starts) {
+      runner.restore();
+      runner.enter(order[i]);
+    }
+    runner.launch(order[i], ends, ends);
     if (!ends && !runner.full(wall)) continue;
     KLAB_TRY(const double now, runner.submit(true));
     wall = std::max(wall / 2, now);
@@ -238,6 +247,7 @@ Result<gpu::Counters> count_launch(const TimingSetup& setup, const Variant& vari
   KLAB_TRY(const auto flusher, Flusher::create(setup.loaded->gpu(), setup.flush_bytes));
   std::vector<gpu::Step> before;
   setup.restorer->append(before, std::min(setup.first_image, setup.restorer->images() - 1));
+  variant.enter(before);
   flusher.append(before);
   return setup.loaded->gpu().count(variant.launch.id(), before, names, deadline.timeout_ns(kBatchTimeout));
 }

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "replay/protocol.h"
-#include "worker/loaded.h"
+#include "worker/symbols.h"
 
 namespace klab::worker {
 
@@ -14,13 +14,25 @@ struct Variant {
   bool is_baseline = false;  // captured code and captured launch
   std::string code_hash;
   Json resources = Json::object();
+  std::vector<std::string> notes;     // what differs from the captured launch without being asked for
+  std::uint64_t rewritten_words = 0;  // pointers into module variables, in arguments and captured memory
   Code code;
+  Symbols symbols;
   Launch launch;
+  bool images = false;  // arrays of textures or surfaces
+
+  /// What the launch needs besides captured memory, and what it leaves there: around each launch, or around
+  /// several back to back.
+  void enter(std::vector<gpu::Step>& steps) const;
+  void leave(std::vector<gpu::Step>& steps) const;
+  /// One launch with both.
+  void append(std::vector<gpu::Step>& steps) const;
+  std::vector<gpu::Step> steps() const;
 };
 
 /// Reads the code object, applies the overrides and prepares the launch. Bindings and pointers in push
-/// constants refer to where the regions lie now: void after Loaded::place_again. Errors: not_found (code
-/// file), missing_symbol, compile_failed, launch_failed, usage (an override that cannot be).
+/// constants and arguments refer to where the regions lie now: void after Loaded::place_again. Errors:
+/// not_found (code file), missing_symbol, compile_failed, launch_failed, usage (an override that cannot be).
 Result<Variant> make_variant(Loaded& loaded, const replay::VariantCode& code);
 
 /// The typed outcome of a request or variant that ended with `error`.

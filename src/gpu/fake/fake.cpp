@@ -125,10 +125,33 @@ class FakeDevice final : public Device {
 
   Result<CodeId> load(std::span<const std::byte> code) override {
     KLAB_TRY(auto program, parse_program(code));
-    programs_[next_] = std::move(program);
-    return next_++;
+    const CodeId id = next_++;
+    for (const auto& [name, size] : program.variables) {
+      const MemoryRequest request{.size = size, .needs_address = true};
+      KLAB_TRY(const auto placed, place(std::span(&request, 1), false));
+      variables_[id][name] = placed[0];
+    }
+    programs_[id] = std::move(program);
+    return id;
   }
-  void unload(CodeId code) override { programs_.erase(code); }
+  void unload(CodeId code) override {
+    for (const auto& [name, placed] : variables_[code]) memories_.erase(placed.id);
+    variables_.erase(code);
+    programs_.erase(code);
+  }
+  Result<Placed> symbol(CodeId code, std::string_view name, std::uint64_t size) override {
+    const auto it = variables_[code].find(name);
+    if (it == variables_[code].end())
+      return fail(ErrorCode::missing_symbol, fmt::format("the code has no variable {}", name));
+    if (memories_.at(it->second.id).size != size)
+      return fail(ErrorCode::invalid_data,
+                  fmt::format("variable {} has {} bytes in this code, {} in the capture", name,
+                              memories_.at(it->second.id).size, size));
+    return it->second;
+  }
+  Result<std::vector<std::string>> entry_points(CodeId code) override {
+    return std::vector<std::string>{programs_.at(code).entry};
+  }
 
   Result<LaunchId> prepare(const LaunchSpec& spec) override {
     const auto it = programs_.find(spec.code);
@@ -184,7 +207,7 @@ class FakeDevice final : public Device {
   std::span<const std::byte> builtin_kernel(std::string_view name) const override {
     static const std::map<std::string, std::string, std::less<>> texts = [] {
       std::map<std::string, std::string, std::less<>> t;
-      for (const char* n : {"hash", "hash_address", "compare", "flush", "poison"})
+      for (const char* n : {"hash", "hash_address", "compare", "flush", "poison", "patch"})
         t[n] = fmt::format("klab-fake 1\nkernel {}\n", n);
       return t;
     }();
@@ -266,6 +289,13 @@ class FakeDevice final : public Device {
         .spec = &spec,
         .view = [this](const LaunchSpec::Bound& b) { return bound(b).value_or(std::span<std::byte>{}); },
         .at = [this](std::uint64_t a, std::uint64_t n) { return at(a, n); },
+        .variable = [&](std::string_view name) -> std::span<std::byte> {
+          const auto& variables = variables_[spec.code];
+          const auto found = variables.find(name);
+          if (found == variables.end()) return {};
+          const Memory& m = memories_.at(found->second.id);
+          return {m.start, m.size};
+        },
         .launch = number,
         .chance = random_()};
     auto due = [&](FaultKind kind) {
@@ -309,6 +339,7 @@ class FakeDevice final : public Device {
   std::uint32_t next_ = 1;
   std::map<MemoryId, Memory> memories_;
   std::map<CodeId, Program> programs_;
+  std::map<CodeId, std::map<std::string, Placed, std::less<>>> variables_;
   std::map<LaunchId, LaunchSpec> launches_;
   bool lost_ = false, flushed_ = false;
 };

@@ -133,6 +133,84 @@ bool write_pointer(const Call& c) {
   return true;
 }
 
+// Arguments: u64 x, u64 y, u32 n, f32 a. y = a * x
+bool args_scale(const Call& c) {
+  const auto n = c.argument<std::uint32_t>(16);
+  const auto a = c.argument<float>(20);
+  const auto x = c.at(c.argument<std::uint64_t>(0), std::uint64_t{n} * 4),
+             y = c.at(c.argument<std::uint64_t>(8), std::uint64_t{n} * 4);
+  if (n != 0 && (x.empty() || y.empty())) return false;
+  for (std::uint32_t i = 0; i < n; ++i) {
+    float v = 0;
+    std::memcpy(&v, x.data() + 4 * i, 4);
+    v *= a;
+    std::memcpy(y.data() + 4 * i, &v, 4);
+  }
+  return true;
+}
+
+// Arguments: u64 out, u64 pointer. Variables: "factor" (u32, constant), "counter" (u32, grows by one),
+// "target" (u64: a pointer). out[0] = *pointer * factor, out[1] = *target.
+bool variables(const Call& c) {
+  const auto out = c.at(c.argument<std::uint64_t>(0), 8);
+  const auto factor = c.variable("factor"), counter = c.variable("counter"), target = c.variable("target");
+  if (out.empty() || factor.size() != 4) return false;
+  const auto read = [](std::span<std::byte> b) {
+    std::uint32_t v = 0;
+    std::memcpy(&v, b.data(), 4);
+    return v;
+  };
+  const auto from = c.at(c.argument<std::uint64_t>(8), 4);
+  if (from.empty()) return false;
+  const std::uint32_t first = read(from) * read(factor);
+  std::memcpy(out.data(), &first, 4);
+  if (target.size() == 8) {
+    std::uint64_t address = 0;
+    std::memcpy(&address, target.data(), 8);
+    const auto there = c.at(address, 4);
+    if (there.empty()) return false;
+    std::memcpy(out.data() + 4, there.data(), 4);
+  }
+  if (counter.size() == 4) {
+    const std::uint32_t next = read(counter) + 1;
+    std::memcpy(counter.data(), &next, 4);
+  }
+  return true;
+}
+
+// Arguments: u64 out (12 words). What the launch is: block, cluster, dynamic shared bytes, number of
+// attributes, the first one's value.
+bool launch_facts(const Call& c) {
+  const auto out = c.at(c.argument<std::uint64_t>(0), 48);
+  if (out.empty()) return false;
+  std::uint32_t facts[12] = {};
+  for (int i = 0; i < 3; ++i) {
+    facts[i] = c.spec->block[i];
+    facts[3 + i] = c.spec->cluster[i];
+  }
+  facts[6] = c.spec->dynamic_shared_bytes;
+  facts[7] = static_cast<std::uint32_t>(c.spec->attributes.size());
+  if (!c.spec->attributes.empty()) facts[8] = static_cast<std::uint32_t>(c.spec->attributes[0].value);
+  std::memcpy(out.data(), facts, sizeof facts);
+  return true;
+}
+
+bool patch(const Call& c) {
+  const auto push = c.push<kernels::PatchPush>(0);
+  const auto words = c.array<kernels::PatchWord>(0);
+  if (push.count > words.size()) return false;
+  for (std::uint32_t i = 0; i < push.count; ++i) {
+    const auto at = c.at(words[i].address, 8);
+    if (at.empty()) return false;
+    std::uint64_t word = 0;
+    std::memcpy(&word, at.data(), 8);
+    const std::uint64_t from = push.back != 0 ? words[i].to : words[i].from,
+                        to = push.back != 0 ? words[i].from : words[i].to;
+    if (word == from) std::memcpy(at.data(), &to, 8);
+  }
+  return true;
+}
+
 std::span<std::byte> window(std::span<std::byte> bytes, std::uint64_t offset, std::uint64_t size) {
   if (offset > bytes.size() || size > bytes.size() - offset) return {};
   return bytes.subspan(offset, size);
@@ -227,6 +305,10 @@ constexpr Named kKernels[] = {
     {"compare", compare},
     {"flush", flush},
     {"poison", poison},
+    {"patch", patch},
+    {"args_scale", args_scale},
+    {"variables", variables},
+    {"launch_facts", launch_facts},
 };
 
 }  // namespace

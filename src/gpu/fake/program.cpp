@@ -56,6 +56,10 @@ Result<Program> parse_program(std::span<const std::byte> code) {
       if (!(words >> program.cold_time_ns)) return bad();
     } else if (verb == "drift") {
       if (!(words >> program.drift)) return bad();
+    } else if (verb == "variable") {
+      std::uint64_t size = 0;
+      if (!(words >> name >> size) || size == 0 || size > 1u << 20) return bad();
+      program.variables.emplace_back(name, size);
     } else if (verb == "fault") {
       Fault fault;
       if (!(words >> name)) return bad();

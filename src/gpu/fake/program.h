@@ -21,6 +21,8 @@ struct Call {
   std::function<std::span<std::byte>(const LaunchSpec::Bound&)> view;
   /// Host bytes of a device address range; empty when it is not inside one memory (then the launch faults).
   std::function<std::span<std::byte>(std::uint64_t address, std::uint64_t size)> at;
+  /// Bytes of a module variable; empty when the program has none of that name.
+  std::function<std::span<std::byte>(std::string_view name)> variable;
   std::uint64_t launch = 0;  // n-th launch of this code object, from 1
   std::uint64_t chance = 0;  // differs from launch to launch and from process to process
 
@@ -37,6 +39,14 @@ struct Call {
     T value{};
     if (offset + sizeof(T) <= spec->push_constants.size())
       std::copy_n(spec->push_constants.data() + offset, sizeof(T), reinterpret_cast<std::byte*>(&value));
+    return value;
+  }
+  /// From the parameter buffer, zero where there is none.
+  template <class T>
+  T argument(std::size_t offset) const {
+    T value{};
+    if (offset + sizeof(T) <= spec->arguments.size())
+      std::copy_n(spec->arguments.data() + offset, sizeof(T), reinterpret_cast<std::byte*>(&value));
     return value;
   }
 };
@@ -56,6 +66,7 @@ struct Program {
   std::string entry = "main";
   double time_ns = 1000, cold_time_ns = 0, drift = 0;  // cold: after a flush; drift: growth a launch
   std::vector<Fault> faults;
+  std::vector<std::pair<std::string, std::uint64_t>> variables;  // name, bytes
   bool flushes = false;  // Klab's own flush kernel: the next launch is a cold one
   std::uint64_t launches = 0;
 };

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Module variables and constants of a variant's own code object: filled before each launch from where the
+// capture keeps their state, and read back after it. Words that point into them are made to point to this
+// variant's. Not here: the state itself (loaded.h), what the launch is (variant.h).
+#pragma once
+#include <string>
+#include <vector>
+
+#include "worker/loaded.h"
+
+namespace klab::worker {
+
+class Symbols {
+ public:
+  /// Finds the capture's variables in `code`. `must_have`: the captured code, which has them all; another may
+  /// have lost one to its compiler, which is a note. Errors: missing_symbol (also for another size).
+  static Result<Symbols> create(Loaded& loaded, gpu::CodeId code, bool must_have);
+
+  void enter(std::vector<gpu::Step>& steps) const { steps.insert(steps.end(), enter_.begin(), enter_.end()); }
+  void leave(std::vector<gpu::Step>& steps) const { steps.insert(steps.end(), leave_.begin(), leave_.end()); }
+  /// Where captured addresses of variables are in this variant's code.
+  const std::vector<Relocator::Moved>& moved() const { return moved_; }
+  /// Words of captured memory that are rewritten around each launch.
+  std::uint64_t words() const { return words_; }
+  const std::vector<std::string>& notes() const { return notes_; }
+
+ private:
+  Status make_patches(Loaded& loaded);
+  std::vector<gpu::Step> enter_, leave_;
+  std::vector<Relocator::Moved> moved_;
+  std::vector<std::string> notes_;
+  std::uint64_t words_ = 0;
+  Memory list_;
+  Launch patch_, patch_back_;
+};
+
+}  // namespace klab::worker
