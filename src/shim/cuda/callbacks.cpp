@@ -14,6 +14,7 @@
 #include "shim/cuda/device.h"
 #include "shim/cuda/drain.h"
 #include "shim/cuda/driver.h"
+#include "shim/cuda/graph.h"
 #include "shim/cuda/snapshot.h"
 
 namespace klab::shim {
@@ -33,7 +34,10 @@ constexpr CUpti_CallbackId kCaptureCalls[] = {
     KLAB_ID(cuLaunchCooperativeKernel), KLAB_ID(cuLaunchCooperativeKernel_ptsz), KLAB_ID(cuGraphLaunch),
     KLAB_ID(cuGraphLaunch_ptsz), KLAB_ID(cuGraphInstantiate), KLAB_ID(cuGraphInstantiate_v2),
     KLAB_ID(cuGraphInstantiateWithFlags), KLAB_ID(cuGraphInstantiateWithParams),
-    KLAB_ID(cuGraphInstantiateWithParams_ptsz), KLAB_ID(cuGraphExecDestroy),
+    KLAB_ID(cuGraphInstantiateWithParams_ptsz), KLAB_ID(cuGraphExecDestroy), KLAB_ID(cuGraphExecUpdate),
+    KLAB_ID(cuGraphExecUpdate_v2), KLAB_ID(cuGraphExecKernelNodeSetParams), KLAB_ID(cuGraphExecKernelNodeSetParams_v2),
+    KLAB_ID(cuGraphExecMemcpyNodeSetParams), KLAB_ID(cuGraphExecMemsetNodeSetParams),
+    KLAB_ID(cuGraphExecChildGraphNodeSetParams), KLAB_ID(cuGraphExecNodeSetParams), KLAB_ID(cuGraphNodeSetEnabled),
     KLAB_ID(cuMemAlloc_v2), KLAB_ID(cuMemAllocPitch_v2), KLAB_ID(cuMemAllocManaged), KLAB_ID(cuMemAllocAsync),
     KLAB_ID(cuMemAllocAsync_ptsz), KLAB_ID(cuMemAllocFromPoolAsync), KLAB_ID(cuMemAllocFromPoolAsync_ptsz),
     KLAB_ID(cuMemAllocHost_v2), KLAB_ID(cuMemHostAlloc), KLAB_ID(cuMemHostAlloc_v2), KLAB_ID(cuMemHostRegister),
@@ -116,7 +120,7 @@ void graph_launch_call(const CUpti_CallbackData& d, bool per_thread) {
   Launch l;
   l.stream = p.hStream;
   l.per_thread = per_thread;
-  graph_launch_begins(p.hGraph, l.real_stream());
+  graph_launch_begins(p.hGraph, l.real_stream(), d.context);
 }
 
 template <class Params>
@@ -315,6 +319,19 @@ void after_call(CUpti_CallbackId id, const CUpti_CallbackData& d) {
       if (a.phGraphExec != nullptr) graph_instantiated(*a.phGraphExec, a.hGraph);
       return;
     }
+    case KLAB_ID(cuGraphExecUpdate):
+    case KLAB_ID(cuGraphExecUpdate_v2): {
+      const auto& a = *static_cast<const cuGraphExecUpdate_v2_params*>(p);  // both begin so
+      return graph_instantiated(a.hGraphExec, a.hGraph);
+    }
+    case KLAB_ID(cuGraphExecKernelNodeSetParams):
+    case KLAB_ID(cuGraphExecKernelNodeSetParams_v2):
+    case KLAB_ID(cuGraphExecMemcpyNodeSetParams):
+    case KLAB_ID(cuGraphExecMemsetNodeSetParams):
+    case KLAB_ID(cuGraphExecChildGraphNodeSetParams):
+    case KLAB_ID(cuGraphExecNodeSetParams):
+    case KLAB_ID(cuGraphNodeSetEnabled):  // all begin with the graph
+      return graph_changed(static_cast<const cuGraphNodeSetEnabled_params*>(p)->hGraphExec, "a node was set anew");
     case KLAB_ID(cuDevicePrimaryCtxRetain): {
       Inside guard;
       announce_device(static_cast<const cuDevicePrimaryCtxRetain_params*>(p)->dev);

@@ -12,11 +12,8 @@ void launch_begins(const Launch& launch, const char* symbol, CUcontext context);
 /// The launch that this thread has begun has returned `result`.
 void launch_ended(CUresult result);
 
-/// Kernel nodes of a graph that was instantiated; the graph is still there.
-void graph_instantiated(CUgraphExec exec, CUgraph graph);
-void graph_forgotten(CUgraphExec exec);
-/// The program is about to launch a graph: its kernels count, and a wanted one is refused by name.
-void graph_launch_begins(CUgraphExec exec, CUstream stream);
+/// The program is about to launch a graph: its kernels count, and a wanted one is taken alone (graph.h).
+void graph_launch_begins(CUgraphExec exec, CUstream stream, CUcontext context);
 
 void capture_after_fork();
 
