@@ -102,7 +102,8 @@ std::string begin_capture(Active& a) {
   streams().set_gate(Gate::closed);
   if (why = streams().drain(deadline); !why.empty()) return why;
   const std::uint32_t device = announce_current_device();
-  auto snapshot = std::make_unique<Snapshot>(*a.kernel, a.resolved, a.launch, device, a.nth, counts().sequence.load());
+  auto snapshot =
+      std::make_unique<Snapshot>(*a.kernel, a.resolved, a.launch, device, a.nth, counts().sequence.load());
   switch (snapshot->before()) {
     case Snapshot::Step::refused:
       return snapshot->refusal();
@@ -226,7 +227,8 @@ void collect_kernels(CUgraph graph, int depth, std::vector<Kernel*>& found) {
       CUfunction f = params.func != nullptr ? params.func : reinterpret_cast<CUfunction>(params.kern);
       if (f == nullptr) continue;
       if (Kernel* k = wanted_kernel(f, nullptr); k != nullptr) found.push_back(k);
-    } else if (type == CU_GRAPH_NODE_TYPE_GRAPH && depth < kMaxDepth && d.GraphChildGraphNodeGetGraph != nullptr) {
+    } else if (type == CU_GRAPH_NODE_TYPE_GRAPH && depth < kMaxDepth &&
+               d.GraphChildGraphNodeGetGraph != nullptr) {
       CUgraph child = nullptr;
       if (d.GraphChildGraphNodeGetGraph(node, &child) == CUDA_SUCCESS && child != nullptr)
         collect_kernels(child, depth + 1, found);
@@ -238,7 +240,8 @@ void collect_kernels(CUgraph graph, int depth, std::vector<Kernel*>& found) {
 
 void graph_instantiated(CUgraphExec exec, CUgraph graph) {
   const Driver& d = driver();
-  if (d.GraphGetNodes == nullptr || d.GraphNodeGetType == nullptr || d.GraphKernelNodeGetParams == nullptr) return;
+  if (d.GraphGetNodes == nullptr || d.GraphNodeGetType == nullptr || d.GraphKernelNodeGetParams == nullptr)
+    return;
   Inside guard;
   const Relaxed relaxed;
   std::vector<Kernel*> found;
@@ -265,11 +268,13 @@ void graph_launch_begins(CUgraphExec exec, CUstream stream) {
   }
   Inside guard;
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  if (driver().StreamIsCapturing(stream, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE) return;
+  if (driver().StreamIsCapturing(stream, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE)
+    return;
   for (Kernel* k : kernels) {
     std::uint64_t nth = 0;
     if (!take_number(*k, nth)) continue;
-    refuse(*k, nth, "it runs as a node of a CUDA graph, which is not taken apart; run the program without graphs");
+    refuse(*k, nth,
+           "it runs as a node of a CUDA graph, which is not taken apart; run the program without graphs");
     tell_submitted(0, true);
   }
 }

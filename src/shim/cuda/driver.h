@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CUDA driver as a table of functions: dlsym on the libcuda that the program has loaded. A test puts its own
-// functions in. Not here: CUPTI (cupti.h).
+// The CUDA driver as a table of functions: dlsym on the libcuda that the program has loaded. A test puts its
+// own functions in. Not here: CUPTI (cupti.h).
 #pragma once
 #include <cuda.h>
 
@@ -24,7 +24,8 @@ std::string failed(const char* call, CUresult result);
 /// Symbols that load_driver() looks for.
 std::vector<const char*> driver_symbols();
 
-/// A thread in which driver calls of ours may run inside a callback: nested callbacks are ours, and are passed over.
+/// A thread in which driver calls of ours may run inside a callback: nested callbacks are ours, and are
+/// passed over.
 inline thread_local int inside = 0;
 struct Inside {
   Inside() { ++inside; }
