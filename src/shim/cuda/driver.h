@@ -3,6 +3,7 @@
 // own functions in. Not here: CUPTI (cupti.h).
 #pragma once
 #include <cuda.h>
+#include <signal.h>
 
 #include <string>
 #include <vector>
@@ -44,6 +45,21 @@ class Relaxed {
  private:
   CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
   bool ok_ = false;
+};
+
+/// Threads that are made while it lives get no signals: the program's are for the program's threads.
+class NoSignals {
+ public:
+  NoSignals() {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~NoSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  NoSignals(const NoSignals&) = delete;
+
+ private:
+  sigset_t before_;
 };
 
 /// `context` is current while it lives.

@@ -169,6 +169,7 @@ std::shared_ptr<const Code> load_elsewhere(CUfunction function, bool is_kernel) 
     std::shared_ptr<const Code> code;
   };
   auto job = std::make_shared<Job>();
+  const NoSignals quiet;
   try {
     std::thread([job, context, function, is_kernel] {
       Inside guard;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shim/cuda/trace.h"
 
-#include <signal.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -53,9 +52,7 @@ void flush(std::uint32_t flags) {
 
 // CUPTI's own periodic flush gives out full buffers only; a program that dies would lose a long tail.
 void start_flushing() {
-  sigset_t all, before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // the program's signals are for the program's threads
+  const NoSignals quiet;
   try {
     std::thread([] {
       while (!tracing().ended && link().live()) {
@@ -68,7 +65,6 @@ void start_flushing() {
   } catch (const std::exception& e) {
     log("no thread for the trace (%s): rows arrive when the program ends", e.what());
   }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void CUPTIAPI buffer_wanted(std::uint8_t** buffer, std::size_t* size, std::size_t* most) {

@@ -447,6 +447,22 @@ int scenario(const std::string& name) {
     const std::uint64_t second = 0x100000002;
     std::memcpy(variables["table"].data() + 8, &second, 8);
     l.launch();
+  } else if (name == "overhead") {
+    // What a launch costs that is not the wanted one, and how fast 1 GiB is read by a device that copies at
+    // memcpy's speed.
+    l.handle = &template_function;
+    l.n = 0;
+    l.launch();
+    constexpr int kLaunches = 2'000'000;
+    const std::uint64_t start = now_ns();
+    for (int i = 0; i < kLaunches; ++i) l.launch();
+    std::fprintf(stderr, "%.1f ns a launch\n", static_cast<double>(now_ns() - start) / kLaunches);
+    l.handle = &step_function;
+    l.s.p = allocate(1 << 30, 50);
+    const std::uint64_t before = now_ns();
+    l.launch();
+    std::fprintf(stderr, "%.0f ms for 1 GiB before and after\n",
+                 static_cast<double>(now_ns() - before) / 1e6);
   } else if (name == "fork") {
     const pid_t child = ::fork();
     if (child == 0) {
