@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CUDA shim against klab, both as they ship: the shim's probe puts a driver over host memory in the place of libcuda
-// (shim/cuda/probe). What needs a GPU is in tests/hw/cuda.sh.
+// The CUDA shim against klab, both as they ship: the shim's probe puts a driver over host memory in the place
+// of libcuda (shim/cuda/probe). What needs a GPU is in tests/hw/cuda.sh.
 #ifdef KLAB_CUDA_PROBE
 #include <algorithm>
 
@@ -12,7 +12,8 @@ namespace {
 
 Target cuda_probe(const std::string& scenario) {
   Target t;
-  t.argv = {KLAB_BUILD_DIR "/klab_cuda_probe", scenario, KLAB_SOURCE_DIR "/src/shim/cuda/test_data/step_sm90.cubin"};
+  t.argv = {KLAB_BUILD_DIR "/klab_cuda_probe", scenario,
+            KLAB_SOURCE_DIR "/src/shim/cuda/test_data/step_sm90.cubin"};
   t.quiet = true;
   t.limit = std::chrono::seconds(60);
   return t;
@@ -53,7 +54,8 @@ void take(Opened& o, const std::string& scenario, const std::string& kernel = "^
   ASSERT_TRUE(verified) << text_of(verified.error());
 }
 
-std::string refusal(const std::string& scenario, std::chrono::milliseconds deadline = std::chrono::seconds(10)) {
+std::string refusal(const std::string& scenario,
+                    std::chrono::milliseconds deadline = std::chrono::seconds(10)) {
   Folder f;
   CaptureRequest r = request(f, cuda_probe(scenario), "^step$");
   r.drain_deadline = deadline;
@@ -84,9 +86,10 @@ void expect_whole(const Opened& o, int before = 0) {
     bundle::ReachedBy by;
   };
   using enum bundle::MemoryKind;
-  for (const Want& w : {Want{5000, device, bundle::ReachedBy::argument}, Want{6000, device, bundle::ReachedBy::argument},
-                        Want{7000, device, bundle::ReachedBy::pointer}, Want{8000, pinned_host, bundle::ReachedBy::pointer},
-                        Want{9000, managed, bundle::ReachedBy::pointer}, Want{12000, device, bundle::ReachedBy::pointer}}) {
+  for (const Want& w :
+       {Want{5000, device, bundle::ReachedBy::argument}, Want{6000, device, bundle::ReachedBy::argument},
+        Want{7000, device, bundle::ReachedBy::pointer}, Want{8000, pinned_host, bundle::ReachedBy::pointer},
+        Want{9000, managed, bundle::ReachedBy::pointer}, Want{12000, device, bundle::ReachedBy::pointer}}) {
     const bundle::Region* r = o.region(w.size);
     ASSERT_NE(r, nullptr) << w.size;
     EXPECT_EQ(r->kind, w.kind) << w.size;
@@ -227,8 +230,10 @@ TEST(CudaCapture, takes_textures_with_their_texels) {
   if (HasFatalFailure()) return;
   const bundle::Dispatch& d = o.dispatch();
   ASSERT_EQ(d.textures.size(), 2u);
-  const auto array = std::find_if(d.textures.begin(), d.textures.end(), [](auto& t) { return t.resource == "array"; });
-  const auto linear = std::find_if(d.textures.begin(), d.textures.end(), [](auto& t) { return t.resource == "linear"; });
+  const auto array =
+      std::find_if(d.textures.begin(), d.textures.end(), [](auto& t) { return t.resource == "array"; });
+  const auto linear =
+      std::find_if(d.textures.begin(), d.textures.end(), [](auto& t) { return t.resource == "linear"; });
   ASSERT_TRUE(array != d.textures.end() && linear != d.textures.end());
   EXPECT_EQ(array->handle, 0x100000001u);
   EXPECT_EQ(array->format, "float");
@@ -261,10 +266,12 @@ TEST(CudaCapture, does_not_count_launches_that_are_recorded) {
 }
 
 TEST(CudaCapture, refuses_by_name_what_it_cannot_take) {
-  EXPECT_NE(refusal("ipc").find("memory of another process (cuIpcOpenMemHandle)"), std::string::npos) << refusal("ipc");
+  EXPECT_NE(refusal("ipc").find("memory of another process (cuIpcOpenMemHandle)"), std::string::npos)
+      << refusal("ipc");
   EXPECT_NE(refusal("graph").find("node of a CUDA graph"), std::string::npos) << refusal("graph");
   EXPECT_NE(refusal("no_code").find("its code was not seen"), std::string::npos) << refusal("no_code");
-  EXPECT_NE(refusal("unreadable").find("cannot be read any more"), std::string::npos) << refusal("unreadable");
+  EXPECT_NE(refusal("unreadable").find("cannot be read any more"), std::string::npos)
+      << refusal("unreadable");
   const std::string threads = refusal("per_thread_busy", std::chrono::milliseconds(200));
   EXPECT_NE(threads.find("the default streams of its threads"), std::string::npos) << threads;
   const auto started = std::chrono::steady_clock::now();
@@ -280,7 +287,8 @@ TEST(CudaCapture, over_the_limit_says_how_much_it_would_be) {
   const auto done = capture(r);
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code, ErrorCode::cap_reached);
-  const std::uint64_t all = (3u << 20) + 100 + 5000 + 6000 + 7000 + 8000 + 9000 + 12000 + 64 + 8 + 8 + 400 + 4;
+  const std::uint64_t all =
+      (3u << 20) + 100 + 5000 + 6000 + 7000 + 8000 + 9000 + 12000 + 64 + 8 + 8 + 400 + 4;
   EXPECT_NE(done.error().what.find(std::to_string(all)), std::string::npos) << done.error().what;
   EXPECT_TRUE(f.empty());
 }
@@ -309,7 +317,8 @@ TEST(CudaCapture, holds_other_threads_back_while_it_reads) {
   const auto& dispatches = o.reader->manifest().dispatches;
   ASSERT_EQ(dispatches.size(), 2u);
   for (const bundle::Dispatch& d : dispatches) {
-    const auto a = std::find_if(d.regions.begin(), d.regions.end(), [](auto& r) { return r.size == (3u << 20) + 100; });
+    const auto a =
+        std::find_if(d.regions.begin(), d.regions.end(), [](auto& r) { return r.size == (3u << 20) + 100; });
     ASSERT_NE(a, d.regions.end());
     const auto pre = values<std::byte>(*o.reader, a->pre), post = values<std::byte>(*o.reader, a->post);
     for (std::size_t i = 0; i < 1000; ++i)
@@ -322,7 +331,8 @@ TEST(CudaTrace, numbers_rows_in_the_order_of_the_calls) {
   ASSERT_TRUE(list) << text_of(list.error());
   EXPECT_EQ(list->device.api, "cuda");
   ASSERT_EQ(list->rows.size(), 5u);
-  const char* names[] = {"void tmpl<float>(float*, double)", "void tmpl<float>(float*, double)", "step", "step", "step"};
+  const char* names[] = {"void tmpl<float>(float*, double)", "void tmpl<float>(float*, double)", "step",
+                         "step", "step"};
   const std::uint64_t nth[] = {1, 2, 1, 2, 3};
   const double begins[] = {100, 5000, 9000, 9800, 9900};
   for (std::size_t i = 0; i < 5; ++i) {
@@ -358,11 +368,13 @@ TEST(CudaTrace, keeps_the_rows_of_a_program_that_crashes) {
 
 TEST(CudaEnvironment, a_library_that_is_injected_already_stays_and_is_told) {
   std::vector<std::string> warnings;
-  auto set = cuda_environment("/x/libklab_cuda.so", [](const std::string&) { return std::nullopt; }, warnings);
+  auto set = cuda_environment(
+      "/x/libklab_cuda.so", [](const std::string&) { return std::nullopt; }, warnings);
   EXPECT_EQ(*set.at("CUDA_INJECTION64_PATH"), "/x/libklab_cuda.so");
   EXPECT_TRUE(warnings.empty());
-  set = cuda_environment("/x/libklab_cuda.so",
-                         [](const std::string&) { return std::optional<std::string>("/other.so"); }, warnings);
+  set = cuda_environment(
+      "/x/libklab_cuda.so", [](const std::string&) { return std::optional<std::string>("/other.so"); },
+      warnings);
   EXPECT_TRUE(set.empty());
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_NE(warnings[0].find("/other.so"), std::string::npos);
@@ -375,7 +387,8 @@ TEST(CudaEnvironment, a_program_without_cuda_is_told_apart) {
   t.argv = {"/bin/true"};
   const auto done = capture(request(f, t, "x"));
   ASSERT_FALSE(done);
-  EXPECT_NE(done.error().what.find("Vulkan instance or initialising CUDA"), std::string::npos) << done.error().what;
+  EXPECT_NE(done.error().what.find("Vulkan instance or initialising CUDA"), std::string::npos)
+      << done.error().what;
 }
 
 }  // namespace

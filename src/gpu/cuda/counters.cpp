@@ -20,27 +20,27 @@ namespace {
 
 constexpr int kMostPasses = 64;
 
-#define KLAB_CUPTI_FUNCTIONS(X)             \
-  X(cuptiGetResultString)                   \
-  X(cuptiProfilerInitialize)                \
-  X(cuptiProfilerGetCounterAvailability)    \
-  X(cuptiDeviceGetChipName)                 \
-  X(cuptiProfilerHostInitialize)            \
-  X(cuptiProfilerHostDeinitialize)          \
-  X(cuptiProfilerHostGetMetricProperties)   \
-  X(cuptiProfilerHostConfigAddMetrics)      \
-  X(cuptiProfilerHostGetConfigImageSize)    \
-  X(cuptiProfilerHostGetConfigImage)        \
-  X(cuptiProfilerHostEvaluateToGpuValues)   \
-  X(cuptiRangeProfilerEnable)               \
-  X(cuptiRangeProfilerDisable)              \
-  X(cuptiRangeProfilerGetCounterDataSize)   \
+#define KLAB_CUPTI_FUNCTIONS(X)                   \
+  X(cuptiGetResultString)                         \
+  X(cuptiProfilerInitialize)                      \
+  X(cuptiProfilerGetCounterAvailability)          \
+  X(cuptiDeviceGetChipName)                       \
+  X(cuptiProfilerHostInitialize)                  \
+  X(cuptiProfilerHostDeinitialize)                \
+  X(cuptiProfilerHostGetMetricProperties)         \
+  X(cuptiProfilerHostConfigAddMetrics)            \
+  X(cuptiProfilerHostGetConfigImageSize)          \
+  X(cuptiProfilerHostGetConfigImage)              \
+  X(cuptiProfilerHostEvaluateToGpuValues)         \
+  X(cuptiRangeProfilerEnable)                     \
+  X(cuptiRangeProfilerDisable)                    \
+  X(cuptiRangeProfilerGetCounterDataSize)         \
   X(cuptiRangeProfilerCounterDataImageInitialize) \
-  X(cuptiRangeProfilerSetConfig)            \
-  X(cuptiRangeProfilerStart)                \
-  X(cuptiRangeProfilerStop)                 \
-  X(cuptiRangeProfilerPushRange)            \
-  X(cuptiRangeProfilerPopRange)             \
+  X(cuptiRangeProfilerSetConfig)                  \
+  X(cuptiRangeProfilerStart)                      \
+  X(cuptiRangeProfilerStop)                       \
+  X(cuptiRangeProfilerPushRange)                  \
+  X(cuptiRangeProfilerPopRange)                   \
   X(cuptiRangeProfilerDecodeData)
 
 // Not in a header before cupti_result.h; declared there with C linkage.
@@ -53,7 +53,8 @@ struct Cupti {
 
   std::string text(CUptiResult result) const {
     const char* s = nullptr;
-    if (cuptiGetResultString != nullptr && cuptiGetResultString(result, &s) == CUPTI_SUCCESS && s != nullptr) return s;
+    if (cuptiGetResultString != nullptr && cuptiGetResultString(result, &s) == CUPTI_SUCCESS && s != nullptr)
+      return s;
     return fmt::format("CUPTI error {}", static_cast<int>(result));
   }
 };
@@ -72,10 +73,10 @@ Result<const Cupti*> cupti() {
   if (handle == nullptr)
     return fail(ErrorCode::environment, "hardware counters need libcupti, which was not found: " + tried,
                 "install the CUDA toolkit's CUPTI, or set KLAB_CUPTI to libcupti.so");
-#define KLAB_LOAD(name)                                                                                       \
-  table.name = reinterpret_cast<decltype(table.name)>(::dlsym(handle, #name));                                \
-  if (table.name == nullptr)                                                                                  \
-    return fail(ErrorCode::environment, "this libcupti has no " #name ": it is older than CUDA 12.6",         \
+#define KLAB_LOAD(name)                                                                               \
+  table.name = reinterpret_cast<decltype(table.name)>(::dlsym(handle, #name));                        \
+  if (table.name == nullptr)                                                                          \
+    return fail(ErrorCode::environment, "this libcupti has no " #name ": it is older than CUDA 12.6", \
                 "set KLAB_CUPTI to a newer libcupti.so; the driver may stay");
   KLAB_CUPTI_FUNCTIONS(KLAB_LOAD)
 #undef KLAB_LOAD
@@ -149,7 +150,8 @@ class Session {
     KLAB_TRY_VOID(check(c_.cuptiProfilerHostConfigAddMetrics(&add), "cuptiProfilerHostConfigAddMetrics"));
     auto size = KLAB_PARAMS(CUpti_Profiler_Host_GetConfigImageSize_Params);
     size.pHostObject = host_;
-    KLAB_TRY_VOID(check(c_.cuptiProfilerHostGetConfigImageSize(&size), "cuptiProfilerHostGetConfigImageSize"));
+    KLAB_TRY_VOID(
+        check(c_.cuptiProfilerHostGetConfigImageSize(&size), "cuptiProfilerHostGetConfigImageSize"));
     config_.resize(size.configImageSize);
     auto image = KLAB_PARAMS(CUpti_Profiler_Host_GetConfigImage_Params);
     image.pHostObject = host_;
@@ -167,7 +169,8 @@ class Session {
     data.numMetrics = names_.size();
     data.maxNumOfRanges = 1;
     data.maxNumRangeTreeNodes = 1;
-    KLAB_TRY_VOID(check(c_.cuptiRangeProfilerGetCounterDataSize(&data), "cuptiRangeProfilerGetCounterDataSize"));
+    KLAB_TRY_VOID(
+        check(c_.cuptiRangeProfilerGetCounterDataSize(&data), "cuptiRangeProfilerGetCounterDataSize"));
     data_.resize(data.counterDataSize);
     auto clear = KLAB_PARAMS(CUpti_RangeProfiler_CounterDataImage_Initialize_Params);
     clear.pRangeProfilerObject = range_;
@@ -218,7 +221,8 @@ class Session {
     decode.pRangeProfilerObject = range_;
     KLAB_TRY_VOID(check(c_.cuptiRangeProfilerDecodeData(&decode), "cuptiRangeProfilerDecodeData"));
     if (decode.numOfRangeDropped != 0)
-      return fail(ErrorCode::unsupported, "the profiler dropped what it measured", "ask for fewer counters at a time");
+      return fail(ErrorCode::unsupported, "the profiler dropped what it measured",
+                  "ask for fewer counters at a time");
     std::vector<double> out(names_.size());
     auto evaluate = KLAB_PARAMS(CUpti_Profiler_Host_EvaluateToGpuValues_Params);
     evaluate.pHostObject = host_;
@@ -239,7 +243,8 @@ class Session {
     const std::string what = fmt::format("{}: {}", call, c_.text(result));
     if (result == CUPTI_ERROR_INSUFFICIENT_PRIVILEGES)
       return fail(ErrorCode::environment, "hardware counters are not permitted here (" + what + ")",
-                  "run as root, or have the administrator load the driver with NVreg_RestrictProfilingToAdminUsers=0");
+                  "run as root, or have the administrator load the driver with "
+                  "NVreg_RestrictProfilingToAdminUsers=0");
     return fail(ErrorCode::unsupported, "hardware counters: " + what, "see whether `ncu` can read them here");
   }
 
@@ -254,7 +259,8 @@ class Session {
 }  // namespace
 
 Result<Counters> collect_counters(CUcontext context, CUdevice device, std::span<const std::string> names,
-                                  const std::function<Status()>& restore, const std::function<Status()>& launch) {
+                                  const std::function<Status()>& restore,
+                                  const std::function<Status()>& launch) {
   KLAB_TRY(const Cupti* const c, cupti());
   Session session(*c, context);
   KLAB_TRY_VOID(session.open(device));
@@ -284,9 +290,10 @@ Result<Counters> collect_counters(CUcontext context, CUdevice device, std::span<
 #else
 namespace klab::gpu::cuda {
 
-Result<Counters> collect_counters(CUcontext, CUdevice, std::span<const std::string>, const std::function<Status()>&,
-                                  const std::function<Status()>&) {
-  return fail(ErrorCode::unsupported, "this klab was built without CUPTI's headers: it reads no hardware counters",
+Result<Counters> collect_counters(CUcontext, CUdevice, std::span<const std::string>,
+                                  const std::function<Status()>&, const std::function<Status()>&) {
+  return fail(ErrorCode::unsupported,
+              "this klab was built without CUPTI's headers: it reads no hardware counters",
               "build it where cupti_range_profiler.h is (CUDA 12.6 or newer)");
 }
 
@@ -295,8 +302,8 @@ Result<Counters> collect_counters(CUcontext, CUdevice, std::span<const std::stri
 
 namespace klab::gpu::cuda {
 
-Result<Counters> CudaDevice::count(LaunchId launch, std::span<const Step> before, std::span<const std::string> names,
-                                   std::uint64_t timeout_ns) {
+Result<Counters> CudaDevice::count(LaunchId launch, std::span<const Step> before,
+                                   std::span<const std::string> names, std::uint64_t timeout_ns) {
   KLAB_TRY_VOID(check_alive());
   CUcontext context = nullptr;
   KLAB_CU_TRY(driver_.CtxGetCurrent(&context), "cuCtxGetCurrent");

@@ -95,7 +95,8 @@ std::string begin_capture(Active& a) {
   streams().seen(a.context);
   if (why = close_gate(deadline); !why.empty()) return why;
   const std::uint32_t device = announce_current_device();
-  auto snapshot = std::make_unique<Snapshot>(*a.kernel, a.resolved, a.launch, device, a.nth, counts().sequence.load());
+  auto snapshot =
+      std::make_unique<Snapshot>(*a.kernel, a.resolved, a.launch, device, a.nth, counts().sequence.load());
   switch (snapshot->before()) {
     case Snapshot::Step::refused:
       return snapshot->refusal();
@@ -204,7 +205,8 @@ void launch_ended(CUresult result) {
 namespace {
 
 // The node run by us, captured, and everything put back before the program's own launch.
-void capture_node(const GraphCopy& copy, std::size_t index, Kernel& kernel, std::uint64_t nth, CUcontext context) {
+void capture_node(const GraphCopy& copy, std::size_t index, Kernel& kernel, std::uint64_t nth,
+                  CUcontext context) {
   const std::uint64_t started = now_ns();
   if (!capture_lock().try_lock_for(kOneAtATime)) {
     refuse(kernel, nth, "another thread's capture did not end");
@@ -241,7 +243,8 @@ void capture_node(const GraphCopy& copy, std::size_t index, Kernel& kernel, std:
   }
   if (const std::string lost = stage.restore(); !lost.empty()) {
     // The program would go on with memory that is not its own: this is told whatever else went wrong.
-    log("the program's memory could not be put back after a node of its CUDA graph was taken: %s", lost.c_str());
+    log("the program's memory could not be put back after a node of its CUDA graph was taken: %s",
+        lost.c_str());
     why = "the program's memory could not be put back: " + lost;
     step = Snapshot::Step::refused;
   }
@@ -256,7 +259,8 @@ void graph_launch_begins(CUgraphExec exec, CUstream stream, CUcontext context) {
   Inside guard;
   const Relaxed relaxed;
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  if (driver().StreamIsCapturing(stream, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE) return;
+  if (driver().StreamIsCapturing(stream, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE)
+    return;
   for (std::size_t i = 0; i < copy->nodes.size(); ++i) {
     Kernel* kernel = copy->nodes[i].kernel;
     if (kernel == nullptr) continue;
@@ -266,7 +270,8 @@ void graph_launch_begins(CUgraphExec exec, CUstream stream, CUcontext context) {
       capture_node(*copy, i, *kernel, nth, context);
       continue;
     }
-    refuse(*kernel, nth, copy->refusal + "; run the program without graphs, or ask for an execution outside one");
+    refuse(*kernel, nth,
+           copy->refusal + "; run the program without graphs, or ask for an execution outside one");
     tell_submitted(0, true);
   }
 }

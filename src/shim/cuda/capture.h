@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A launch of the program, seen before and after it: counting, and when it is the wanted one, the capture around it.
-// Not here: how callbacks arrive (callbacks.cpp), what is read (snapshot.h).
+// A launch of the program, seen before and after it: counting, and when it is the wanted one, the capture
+// around it. Not here: how callbacks arrive (callbacks.cpp), what is read (snapshot.h).
 #pragma once
 #include "shim/cuda/kernels.h"
 #include "shim/cuda/launch.h"
 
 namespace klab::shim {
 
-/// The program is about to launch. `symbol`: its name as CUPTI gives it, or null. Returns quickly unless wanted.
+/// The program is about to launch. `symbol`: its name as CUPTI gives it, or null. Returns quickly unless
+/// wanted.
 void launch_begins(const Launch& launch, const char* symbol, CUcontext context);
 /// The launch that this thread has begun has returned `result`.
 void launch_ended(CUresult result);

@@ -17,7 +17,8 @@ namespace {
 constexpr std::size_t kInFlight = 8;  // below half of the ring's slots
 static_assert(kInFlight <= KLAB_SLOTS / 2);
 
-// Memory of this process through the kernel: a program that has unmapped what it registered is refused, not killed.
+// Memory of this process through the kernel: a program that has unmapped what it registered is refused, not
+// killed.
 bool read_own(std::uint64_t address, std::byte* to, std::size_t size) {
   while (size != 0) {
     const iovec mine{to, size}, from{reinterpret_cast<void*>(address), size};
@@ -48,7 +49,8 @@ std::string Copier::open(std::uint64_t deadline_ns) {
   }
   // Pinned, copies run at the bus's speed; without it they are slower and as right.
   if (std::byte* ring = link().ring(); ring != nullptr)
-    if (d.MemHostRegister(ring, link().ring_bytes(), CU_MEMHOSTREGISTER_PORTABLE) == CUDA_SUCCESS) pinned_ = ring;
+    if (d.MemHostRegister(ring, link().ring_bytes(), CU_MEMHOSTREGISTER_PORTABLE) == CUDA_SUCCESS)
+      pinned_ = ring;
   return {};
 }
 
@@ -67,7 +69,8 @@ void Copier::close() {
   pinned_ = nullptr;
 }
 
-bool Copier::land(std::uint32_t kind, std::uint32_t region, bool only_scan, const Scan& scan, std::string& why) {
+bool Copier::land(std::uint32_t kind, std::uint32_t region, bool only_scan, const Scan& scan,
+                  std::string& why) {
   const Flight f = flights_.front();
   if (why = Streams::wait(f.event, deadline_ns_); !why.empty()) {
     why = "a copy of its memory failed: " + why;
@@ -86,8 +89,8 @@ bool Copier::land(std::uint32_t kind, std::uint32_t region, bool only_scan, cons
   return true;
 }
 
-bool Copier::send(std::uint32_t kind, std::uint32_t region, std::uint64_t address, std::uint64_t size, bool host,
-                  bool only_scan, const Scan& scan, std::string& why) {
+bool Copier::send(std::uint32_t kind, std::uint32_t region, std::uint64_t address, std::uint64_t size,
+                  bool host, bool only_scan, const Scan& scan, std::string& why) {
   const Driver& d = driver();
   if (only_scan && !scan) return true;
   for (std::uint64_t at = 0; at < size; at += KLAB_SLOT_BYTES) {

@@ -35,7 +35,8 @@ std::string kept(const std::string& name) { return KLAB_SOURCE_DIR "/src/shim/cu
 std::vector<std::string> cubin_files() {
   std::vector<std::string> files{kept("step_sm75.cubin"), kept("step_sm90.cubin")};
 #ifdef KLAB_CUBINS
-  for (const char* arch : {"80", "90", "100"}) files.push_back(KLAB_CUBINS "/step_sm" + std::string(arch) + ".cubin");
+  for (const char* arch : {"80", "90", "100"})
+    files.push_back(KLAB_CUBINS "/step_sm" + std::string(arch) + ".cubin");
 #endif
   return files;
 }
@@ -73,7 +74,8 @@ TEST(Cubin, tells_kernels_parameters_and_variables_of_every_architecture) {
   }
 }
 
-// Every answer about damaged bytes is an answer: no read outside of them (run with a sanitizer it would say so).
+// Every answer about damaged bytes is an answer: no read outside of them (run with a sanitizer it would say
+// so).
 TEST(Cubin, survives_bytes_that_were_cut_or_changed) {
   const auto whole = read(kept("step_sm90.cubin"));
   ASSERT_FALSE(whole.empty());
@@ -83,7 +85,8 @@ TEST(Cubin, survives_bytes_that_were_cut_or_changed) {
     (void)c.has_kernel("step");
     for (const std::string& name : c.kernels()) (void)c.parameters(name);
   };
-  for (std::size_t n = 0; n < whole.size(); n += 13) ask(std::vector<std::byte>(whole.begin(), whole.begin() + n));
+  for (std::size_t n = 0; n < whole.size(); n += 13)
+    ask(std::vector<std::byte>(whole.begin(), whole.begin() + n));
   std::uint32_t seed = 1;
   for (int i = 0; i < 3000; ++i) {
     std::vector<std::byte> bytes = whole;
@@ -117,7 +120,8 @@ TEST(Arguments, are_packed_by_the_layout_with_zeros_between) {
 TEST(Arguments, come_from_the_packed_buffer_whatever_its_options_order) {
   std::uint32_t values[3] = {1, 2, 3};
   std::size_t size = sizeof values;
-  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_SIZE, &size, CU_LAUNCH_PARAM_BUFFER_POINTER, values, CU_LAUNCH_PARAM_END};
+  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_SIZE, &size, CU_LAUNCH_PARAM_BUFFER_POINTER, values,
+                   CU_LAUNCH_PARAM_END};
   Launch l;
   l.extra = extra;
   std::string why;
@@ -199,7 +203,8 @@ TEST(Tracker, forgets_what_goes_with_its_context) {
   EXPECT_EQ(t.ranges()[0].begin, 0x2000u);
 }
 
-// Memory can come back by a call that is not seen (a context that was destroyed); it may then be given out again.
+// Memory can come back by a call that is not seen (a context that was destroyed); it may then be given out
+// again.
 TEST(Tracker, believes_the_newer_of_two_that_overlap) {
   Tracker t;
   t.add(0x1000, 0x1000, KLAB_MEMORY_DEVICE);
@@ -231,10 +236,13 @@ TEST(Tracker, merges_neighbours_that_are_mapped_and_accessible) {
 }
 
 TEST(Device, version_is_found_in_both_forms_of_the_kernel_module) {
-  EXPECT_EQ(version_in("NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC 2024\n"),
-            "550.54.15");
-  EXPECT_EQ(version_in("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build\nGCC 12.2.0"),
-            "580.95.05");
+  EXPECT_EQ(
+      version_in("NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC 2024\n"),
+      "550.54.15");
+  EXPECT_EQ(
+      version_in(
+          "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build\nGCC 12.2.0"),
+      "580.95.05");
   EXPECT_EQ(version_in("nothing\n1.2.3"), "");
 }
 
@@ -269,8 +277,10 @@ TEST(FindCupti, looks_beside_the_interpreter_and_where_it_is_told) {
   ::unsetenv("KLAB_CUPTI");
   ASSERT_GE(files.size(), 3u);
   EXPECT_EQ(files.front(), (root / "own/libcupti.so").string());
-  EXPECT_NE(std::find(files.begin(), files.end(), (packages / "cuda_cupti/lib/libcupti.so.12").string()), files.end());
-  EXPECT_NE(std::find(files.begin(), files.end(), (packages / "cu13/lib/libcupti.so.13").string()), files.end());
+  EXPECT_NE(std::find(files.begin(), files.end(), (packages / "cuda_cupti/lib/libcupti.so.12").string()),
+            files.end());
+  EXPECT_NE(std::find(files.begin(), files.end(), (packages / "cu13/lib/libcupti.so.13").string()),
+            files.end());
   fs::remove_all(root);
 }
 

@@ -38,8 +38,9 @@ class Streams {
   void enter(Gate forbidden_from) const;
   void set_gate(Gate gate);
 
-  /// Polls all streams until they are idle. Streams that record a graph are passed over. Empty: drained; else what
-  /// did not drain, or the driver's error. `deadline_ns`: how long from now. No context of ours stays current.
+  /// Polls all streams until they are idle. Streams that record a graph are passed over. Empty: drained; else
+  /// what did not drain, or the driver's error. `deadline_ns`: how long from now. No context of ours stays
+  /// current.
   std::string drain(std::uint64_t deadline_ns) const;
   /// Polls one event. Empty: it was reached.
   static std::string wait(CUevent event, std::uint64_t deadline_ns);

@@ -29,10 +29,10 @@ Graphs& graphs() {
 
 bool have_calls() {
   const Driver& d = driver();
-  return d.GraphGetNodes && d.GraphNodeGetType && d.GraphKernelNodeGetParams && d.GraphClone && d.GraphDestroy &&
-         d.GraphDestroyNode && d.GraphNodeFindInClone && d.GraphNodeGetDependencies && d.GraphInstantiate &&
-         d.GraphExecDestroy && d.GraphLaunch && d.GraphKernelNodeGetAttribute && d.LaunchKernelEx && d.MemAlloc &&
-         d.MemFree && d.MemcpyDtoDAsync && d.MemGetInfo;
+  return d.GraphGetNodes && d.GraphNodeGetType && d.GraphKernelNodeGetParams && d.GraphClone &&
+         d.GraphDestroy && d.GraphDestroyNode && d.GraphNodeFindInClone && d.GraphNodeGetDependencies &&
+         d.GraphInstantiate && d.GraphExecDestroy && d.GraphLaunch && d.GraphKernelNodeGetAttribute &&
+         d.LaunchKernelEx && d.MemAlloc && d.MemFree && d.MemcpyDtoDAsync && d.MemGetInfo;
 }
 
 // What may run twice without anybody noticing, as long as memory is put back.
@@ -93,8 +93,8 @@ std::string in_order(const std::vector<CUgraphNode>& nodes, GraphCopy& copy) {
   while (copy.nodes.size() < nodes.size()) {
     const std::size_t before = copy.nodes.size();
     for (std::size_t i = 0; i < nodes.size(); ++i) {
-      if (place[i] != nodes.size() ||
-          !std::all_of(needs[i].begin(), needs[i].end(), [&](std::size_t n) { return place[n] != nodes.size(); }))
+      if (place[i] != nodes.size() || !std::all_of(needs[i].begin(), needs[i].end(),
+                                                   [&](std::size_t n) { return place[n] != nodes.size(); }))
         continue;
       place[i] = copy.nodes.size();
       GraphNode node;
@@ -145,7 +145,8 @@ void collect_wanted(CUgraph graph, int depth, std::vector<GraphNode>& out) {
     if (d.GraphNodeGetType(node, &type) != CUDA_SUCCESS) continue;
     if (type == CU_GRAPH_NODE_TYPE_KERNEL) {
       CUDA_KERNEL_NODE_PARAMS params{};
-      if (d.GraphKernelNodeGetParams(node, &params) != CUDA_SUCCESS || function_of(params) == nullptr) continue;
+      if (d.GraphKernelNodeGetParams(node, &params) != CUDA_SUCCESS || function_of(params) == nullptr)
+        continue;
       if (Kernel* k = wanted_kernel(function_of(params), nullptr); k != nullptr) {
         GraphNode found;
         found.kernel = k;
@@ -169,13 +170,15 @@ void examine(CUgraph original, GraphCopy& copy) {
   };
   if (const CUresult r = d.GraphClone(&copy.graph, original); r != CUDA_SUCCESS) {
     copy.graph = nullptr;
-    return refuse("it runs as a node of a CUDA graph that cannot be copied (" + failed("cuGraphClone", r) + ")");
+    return refuse("it runs as a node of a CUDA graph that cannot be copied (" + failed("cuGraphClone", r) +
+                  ")");
   }
   if (std::string why = in_order(nodes_of(copy.graph), copy); !why.empty())
     return refuse("it runs as a node of a CUDA graph that cannot be taken apart: " + why);
   for (GraphNode& n : copy.nodes) {
     if (const CUresult r = d.GraphNodeGetType(n.node, &n.type); r != CUDA_SUCCESS)
-      return refuse("it runs as a node of a CUDA graph that cannot be examined: " + failed("cuGraphNodeGetType", r));
+      return refuse("it runs as a node of a CUDA graph that cannot be examined: " +
+                    failed("cuGraphNodeGetType", r));
     if (n.type != CU_GRAPH_NODE_TYPE_KERNEL) continue;
     CUDA_KERNEL_NODE_PARAMS params{};
     if (const CUresult r = d.GraphKernelNodeGetParams(n.node, &params); r != CUDA_SUCCESS)
@@ -184,7 +187,8 @@ void examine(CUgraph original, GraphCopy& copy) {
     if (function_of(params) != nullptr) n.kernel = wanted_kernel(function_of(params), nullptr);
   }
   // A wanted kernel that is in no node of this level is in a child graph.
-  if (std::none_of(copy.nodes.begin(), copy.nodes.end(), [](const GraphNode& n) { return n.kernel != nullptr; }))
+  if (std::none_of(copy.nodes.begin(), copy.nodes.end(),
+                   [](const GraphNode& n) { return n.kernel != nullptr; }))
     return refuse("it runs as a node of a child graph of a CUDA graph");
 }
 
@@ -216,7 +220,8 @@ void graph_changed(CUgraphExec exec, const char* call) {
   const auto it = graphs().copies.find(exec);
   if (it == graphs().copies.end() || !it->second->refusal.empty()) return;
   it->second->refusal =
-      std::string("it runs as a node of a CUDA graph that was changed after it was instantiated (") + call + ")";
+      std::string("it runs as a node of a CUDA graph that was changed after it was instantiated (") + call +
+      ")";
 }
 
 void graph_forgotten(CUgraphExec exec) {
@@ -259,7 +264,8 @@ bool node_launch(const GraphCopy& copy, std::size_t index, NodeLaunch& out, std:
     if (d.GraphKernelNodeGetAttribute(copy.nodes[index].node, a.id, &a.value) != CUDA_SUCCESS) continue;
     unsigned first = 0;
     std::memcpy(&first, &a.value, sizeof first);
-    const bool set = id == 14 ? static_cast<int>(first) >= 0 : first != 0;  // a carveout of -1 is the driver's choice
+    const bool set =
+        id == 14 ? static_cast<int>(first) >= 0 : first != 0;  // a carveout of -1 is the driver's choice
     if (set) out.attributes.push_back(a);
   }
   l.attributes = out.attributes.data();
@@ -288,7 +294,8 @@ std::string NodeStage::prepare(const GraphCopy& copy, std::size_t index, std::ui
   for (std::size_t i = 0; i < runs.size(); ++i)
     if (runs[i])
       if (const char* what = cannot_run_twice(copy.nodes[i].type); what != nullptr)
-        return std::string("it runs as a node of a CUDA graph, after ") + what + ", which cannot run a second time";
+        return std::string("it runs as a node of a CUDA graph, after ") + what +
+               ", which cannot run a second time";
   if (const CUresult r = d.StreamCreate(&stream_, CU_STREAM_NON_BLOCKING); r != CUDA_SUCCESS) {
     stream_ = nullptr;
     return failed("cuStreamCreate", r);
@@ -339,7 +346,8 @@ std::string NodeStage::set_aside(const GraphCopy& copy, const std::vector<bool>&
     }
   }
   std::size_t free_bytes = 0, all_bytes = 0;
-  if (const CUresult r = d.MemGetInfo(&free_bytes, &all_bytes); r != CUDA_SUCCESS) return failed("cuMemGetInfo", r);
+  if (const CUresult r = d.MemGetInfo(&free_bytes, &all_bytes); r != CUDA_SUCCESS)
+    return failed("cuMemGetInfo", r);
   if (device_bytes + kSpareBytes > free_bytes)
     return "it has " + std::to_string(device_bytes >> 20) + " MiB, and " + std::to_string(free_bytes >> 20) +
            " MiB of the device are free";
@@ -383,7 +391,8 @@ std::string NodeStage::run(const GraphCopy& copy, const std::vector<bool>& runs)
 }
 
 std::string NodeStage::wait() {
-  if (const CUresult r = driver().EventRecord(event_, stream_); r != CUDA_SUCCESS) return failed("cuEventRecord", r);
+  if (const CUresult r = driver().EventRecord(event_, stream_); r != CUDA_SUCCESS)
+    return failed("cuEventRecord", r);
   return Streams::wait(event_, deadline_ns_);
 }
 

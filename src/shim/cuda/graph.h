@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs that the program instantiated and that hold a wanted kernel, and one node of such a graph run alone: what it
-// depends on, then the node, then everything put back, so that the program's own launch finds what it would have found.
-// Not here: what is read around the node (snapshot.h), when it is wanted (capture.cpp).
+// Graphs that the program instantiated and that hold a wanted kernel, and one node of such a graph run alone:
+// what it depends on, then the node, then everything put back, so that the program's own launch finds what it
+// would have found. Not here: what is read around the node (snapshot.h), when it is wanted (capture.cpp).
 #pragma once
 #include <cuda.h>
 
@@ -31,7 +31,8 @@ struct GraphCopy {
   ~GraphCopy();
 };
 
-/// The program has made `exec` of `graph`, or given it new contents. Copied only when a wanted kernel is in it.
+/// The program has made `exec` of `graph`, or given it new contents. Copied only when a wanted kernel is in
+/// it.
 void graph_instantiated(CUgraphExec exec, CUgraph graph);
 /// A node of it was changed after it was made.
 void graph_changed(CUgraphExec exec, const char* call);
@@ -46,8 +47,8 @@ struct NodeLaunch {
 };
 bool node_launch(const GraphCopy& copy, std::size_t index, NodeLaunch& out, std::string& why);
 
-/// The memory of the program set aside, and what node `index` depends on run. The device is drained, its context current
-/// and nothing else is launched while this lives.
+/// The memory of the program set aside, and what node `index` depends on run. The device is drained, its
+/// context current and nothing else is launched while this lives.
 class NodeStage {
  public:
   NodeStage() = default;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The entry that the CUDA driver calls from cuInit in a process that has this library in CUDA_INJECTION64_PATH.
-// Whatever fails, the program goes on as if we were not here; klab is told, and tells the user.
+// The entry that the CUDA driver calls from cuInit in a process that has this library in
+// CUDA_INJECTION64_PATH. Whatever fails, the program goes on as if we were not here; klab is told, and tells
+// the user.
 #include <pthread.h>
 
 #include <cstdlib>

@@ -22,8 +22,8 @@
 namespace klab::shim {
 namespace {
 
-constexpr std::size_t kMaxName = 4096;             // bytes of a name that klab is told
-constexpr std::size_t kMaxKept = 4ull << 30;       // bytes of code kept
+constexpr std::size_t kMaxName = 4096;            // bytes of a name that klab is told
+constexpr std::size_t kMaxKept = 4ull << 30;      // bytes of code kept
 constexpr std::uint64_t kLoadNs = 5'000'000'000;  // for the driver to load a function
 
 // Function handles to kernels without a lock: a launch that is not wanted costs one probe.
@@ -114,9 +114,10 @@ void send_kernel(const Kernel& k, const Code* code) {
   link().send(&record, sizeof record, KLAB_KERNEL, {name, entry});
 }
 
-// Code that holds the kernel: of its module or library when that is known, else the newest. `several`: others of the
-// same name differ.
-std::shared_ptr<const Code> code_of(CUmodule module, CUlibrary library, const std::string& mangled, bool& several) {
+// Code that holds the kernel: of its module or library when that is known, else the newest. `several`: others
+// of the same name differ.
+std::shared_ptr<const Code> code_of(CUmodule module, CUlibrary library, const std::string& mangled,
+                                    bool& several) {
   std::vector<std::shared_ptr<const Code>> newest;
   {
     Modules& all = modules();
@@ -158,8 +159,8 @@ std::optional<std::vector<Parameter>> told_layout(const Resolved& r) {
   return ask(driver().KernelGetParamInfo, r.kernel);
 }
 
-// The driver loads the function in a thread of our own: CUPTI may keep silent about what happens inside a callback,
-// and a module that is loaded silently is lost. Answers with what was loaded, if anything was.
+// The driver loads the function in a thread of our own: CUPTI may keep silent about what happens inside a
+// callback, and a module that is loaded silently is lost. Answers with what was loaded, if anything was.
 std::shared_ptr<const Code> load_elsewhere(CUfunction function, bool is_kernel) {
   CUcontext context = nullptr;
   if (driver().CtxGetCurrent(&context) != CUDA_SUCCESS || context == nullptr) return nullptr;
@@ -168,6 +169,7 @@ std::shared_ptr<const Code> load_elsewhere(CUfunction function, bool is_kernel) 
     std::shared_ptr<const Code> code;
   };
   auto job = std::make_shared<Job>();
+  const NoSignals quiet;
   try {
     std::thread([job, context, function, is_kernel] {
       Inside guard;
@@ -177,7 +179,8 @@ std::shared_ptr<const Code> load_elsewhere(CUfunction function, bool is_kernel) 
         {
           const Relaxed relaxed;
           CUfunction f = function;
-          if (is_kernel && d.KernelGetFunction(&f, reinterpret_cast<CUkernel>(function)) != CUDA_SUCCESS) f = nullptr;
+          if (is_kernel && d.KernelGetFunction(&f, reinterpret_cast<CUkernel>(function)) != CUDA_SUCCESS)
+            f = nullptr;
           if (d.FuncLoad != nullptr && f != nullptr) d.FuncLoad(f);
         }
         d.CtxSetCurrent(nullptr);
@@ -226,7 +229,8 @@ std::string demangle(const std::string& mangled) {
 std::string mangled_name(CUfunction function, const char* symbol) {
   const Driver& d = driver();
   const char* name = nullptr;
-  if (d.FuncGetName != nullptr && d.FuncGetName(&name, function) == CUDA_SUCCESS && name != nullptr) return name;
+  if (d.FuncGetName != nullptr && d.FuncGetName(&name, function) == CUDA_SUCCESS && name != nullptr)
+    return name;
   name = nullptr;
   if (d.KernelGetName != nullptr &&
       d.KernelGetName(&name, reinterpret_cast<CUkernel>(function)) == CUDA_SUCCESS && name != nullptr)
@@ -310,9 +314,11 @@ Resolved resolve(CUfunction function, const Kernel& kernel, std::string& why) {
       why = failed("cuKernelGetFunction", result);
       return r;
     }
-    if (d.KernelGetLibrary != nullptr && d.KernelGetLibrary(&library, r.kernel) != CUDA_SUCCESS) library = nullptr;
+    if (d.KernelGetLibrary != nullptr && d.KernelGetLibrary(&library, r.kernel) != CUDA_SUCCESS)
+      library = nullptr;
   }
-  if (d.FuncGetModule != nullptr && d.FuncGetModule(&r.module, r.function) != CUDA_SUCCESS) r.module = nullptr;
+  if (d.FuncGetModule != nullptr && d.FuncGetModule(&r.module, r.function) != CUDA_SUCCESS)
+    r.module = nullptr;
   Modules& all = modules();
   {
     std::lock_guard hold(all.lock);
@@ -329,7 +335,8 @@ Resolved resolve(CUfunction function, const Kernel& kernel, std::string& why) {
   }
   if (several)
     note("code of " + kernel.mangled.substr(0, kMaxName),
-         "is that of the newest of several modules that have a kernel of this name, which may not be the one that ran");
+         "is that of the newest of several modules that have a kernel of this name, which may not be the one "
+         "that ran");
   r.layout = told_layout(r);
   if (!r.layout) r.layout = Cubin(r.code->bytes).parameters(kernel.mangled);
   return r;
@@ -414,7 +421,8 @@ void forget_handles(CUmodule module, CUlibrary library) {
     all.of_function.clear();
   }
   for (Place& p : places)
-    if (p.function.load(std::memory_order_relaxed) != nullptr) p.kernel.store(nullptr, std::memory_order_release);
+    if (p.function.load(std::memory_order_relaxed) != nullptr)
+      p.kernel.store(nullptr, std::memory_order_release);
 }
 
 void kernels_after_fork() {

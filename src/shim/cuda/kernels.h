@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which kernel a function handle is, how often it ran, whether it is wanted; and the code objects that the driver
-// loaded. Not here: launches (callbacks.cpp).
+// Which kernel a function handle is, how often it ran, whether it is wanted; and the code objects that the
+// driver loaded. Not here: launches (callbacks.cpp).
 #pragma once
 #include <cuda.h>
 
@@ -58,8 +58,9 @@ Kernel& kernel_named(const std::string& mangled);
 std::string mangled_name(CUfunction function, const char* symbol);
 std::string demangle(const std::string& mangled);
 
-/// A wanted kernel's function is seen: its code is noted while it can be told apart from code of the same name. At the
-/// first launch of a handle this makes the driver load what it would load for that launch anyway.
+/// A wanted kernel's function is seen: its code is noted while it can be told apart from code of the same
+/// name. At the first launch of a handle this makes the driver load what it would load for that launch
+/// anyway.
 void note_code(CUfunction function, const Kernel& kernel);
 /// Everything that a capture needs. Empty `why`: done. No lock of ours may be held.
 Resolved resolve(CUfunction function, const Kernel& kernel, std::string& why);

@@ -97,9 +97,7 @@ std::vector<Range> Tracker::ranges() const {
   return all;
 }
 
-void Tracker::after_fork() {
-  new (&lock_) std::mutex;
-}
+void Tracker::after_fork() { new (&lock_) std::mutex; }
 
 const Range* find_range(const std::vector<Range>& ranges, std::uint64_t address) {
   const auto it = std::upper_bound(ranges.begin(), ranges.end(), address,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shim in a program without a GPU: a driver over host memory stands where libcuda would, and the program's calls
-// are made by hand through the callback that CUPTI would call. capture/ runs it. Scenario: its first argument.
+// The shim in a program without a GPU: a driver over host memory stands where libcuda would, and the
+// program's calls are made by hand through the callback that CUPTI would call. capture/ runs it. Scenario:
+// its first argument.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -69,8 +70,12 @@ void fake_driver() {
     *v = which == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? 9 : 0;
     return CUDA_SUCCESS;
   };
-  d.DeviceGetUuid = [](CUuuid* uuid, CUdevice) { return std::memset(uuid, 0xab, sizeof *uuid), CUDA_SUCCESS; };
-  d.CtxGetCurrent = [](CUcontext* c) { return *c = contexts.empty() ? nullptr : contexts.back(), CUDA_SUCCESS; };
+  d.DeviceGetUuid = [](CUuuid* uuid, CUdevice) {
+    return std::memset(uuid, 0xab, sizeof *uuid), CUDA_SUCCESS;
+  };
+  d.CtxGetCurrent = [](CUcontext* c) {
+    return *c = contexts.empty() ? nullptr : contexts.back(), CUDA_SUCCESS;
+  };
   d.CtxSetCurrent = [](CUcontext c) { return contexts.assign(1, c), CUDA_SUCCESS; };
   d.CtxGetDevice = [](CUdevice* device) { return *device = 0, CUDA_SUCCESS; };
   d.CtxPushCurrent = [](CUcontext c) { return contexts.push_back(c), CUDA_SUCCESS; };
@@ -92,7 +97,9 @@ void fake_driver() {
     return ++streams_made, *s = reinterpret_cast<CUstream>(0x7000), CUDA_SUCCESS;
   };
   d.StreamDestroy = [](CUstream) { return --streams_made, CUDA_SUCCESS; };
-  d.EventCreate = [](CUevent* e, unsigned) { return *e = reinterpret_cast<CUevent>(0x8000 + ++events), CUDA_SUCCESS; };
+  d.EventCreate = [](CUevent* e, unsigned) {
+    return *e = reinterpret_cast<CUevent>(0x8000 + ++events), CUDA_SUCCESS;
+  };
   d.EventDestroy = [](CUevent) { return --events, CUDA_SUCCESS; };
   d.EventRecord = [](CUevent e, CUstream s) {
     if (s == CU_STREAM_LEGACY && default_stream_busy) in_default_stream = e;
@@ -111,12 +118,14 @@ void fake_driver() {
   d.MemHostUnregister = [](void*) { return --pinned, CUDA_SUCCESS; };
   d.PointerGetAttribute = [](void*, CUpointer_attribute, CUdeviceptr) { return CUDA_ERROR_INVALID_VALUE; };
   d.FuncGetAttribute = [](int* v, CUfunction_attribute which, CUfunction) {
-    *v = which == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES     ? 65536
+    *v = which == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES      ? 65536
          : which == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT ? -1
                                                                        : 0;
     return CUDA_SUCCESS;
   };
-  d.FuncGetModule = [](CUmodule* m, CUfunction) { return *m = reinterpret_cast<CUmodule>(0x2000), CUDA_SUCCESS; };
+  d.FuncGetModule = [](CUmodule* m, CUfunction) {
+    return *m = reinterpret_cast<CUmodule>(0x2000), CUDA_SUCCESS;
+  };
   d.FuncGetName = [](const char** name, CUfunction f) {
     const auto& h = *reinterpret_cast<const Handle*>(f);
     if (h.kernel) return CUDA_ERROR_INVALID_HANDLE;
@@ -149,7 +158,9 @@ void fake_driver() {
     if (nodes != nullptr) nodes[0] = reinterpret_cast<CUgraphNode>(0x9000);
     return *n = 1, CUDA_SUCCESS;
   };
-  d.GraphNodeGetType = [](CUgraphNode, CUgraphNodeType* type) { return *type = CU_GRAPH_NODE_TYPE_KERNEL, CUDA_SUCCESS; };
+  d.GraphNodeGetType = [](CUgraphNode, CUgraphNodeType* type) {
+    return *type = CU_GRAPH_NODE_TYPE_KERNEL, CUDA_SUCCESS;
+  };
   d.GraphKernelNodeGetParams = [](CUgraphNode, CUDA_KERNEL_NODE_PARAMS* p) {
     return *p = {}, p->func = reinterpret_cast<CUfunction>(&step_function), CUDA_SUCCESS;
   };
@@ -230,8 +241,8 @@ struct Launcher {
 
   CUresult launch() {
     void* parameters[] = {&a, &n, &s, &c};
-    const cuLaunchKernel_params p{reinterpret_cast<CUfunction>(handle), 3, 2, 1, 64, 2, 1, 1024, stream, parameters,
-                                  nullptr};
+    const cuLaunchKernel_params p{
+        reinterpret_cast<CUfunction>(handle), 3, 2, 1, 64, 2, 1, 1024, stream, parameters, nullptr};
     return call(CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, p, [&] { return run_step(a, n), CUDA_SUCCESS; });
   }
   CUresult launch_packed(const CUlaunchConfig& config) {
@@ -290,7 +301,8 @@ int scenario(const std::string& name) {
        [&] { return stream = reinterpret_cast<CUstream>(0x3000), CUDA_SUCCESS; });
   if (name == "trace") {
     // As buffers come: not in order; two nodes of one graph launch; one kernel twice.
-    auto row = [](const char* kernel, unsigned correlation, std::uint64_t start, std::uint64_t node, int block) {
+    auto row = [](const char* kernel, unsigned correlation, std::uint64_t start, std::uint64_t node,
+                  int block) {
       CUpti_ActivityKernel5 r{};
       r.kind = CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
       r.name = kernel;
@@ -365,9 +377,11 @@ int scenario(const std::string& name) {
     l.launch();
   } else if (name == "graph") {
     CUgraphExec exec = nullptr;
-    call(CUPTI_DRIVER_TRACE_CBID_cuGraphInstantiateWithFlags, cuGraphInstantiateWithFlags_params{&exec, nullptr, 0},
+    call(CUPTI_DRIVER_TRACE_CBID_cuGraphInstantiateWithFlags,
+         cuGraphInstantiateWithFlags_params{&exec, nullptr, 0},
          [&] { return exec = reinterpret_cast<CUgraphExec>(0x5000), CUDA_SUCCESS; });
-    call(CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch, cuGraphLaunch_params{exec, stream}, [] { return CUDA_SUCCESS; });
+    call(CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch, cuGraphLaunch_params{exec, stream},
+         [] { return CUDA_SUCCESS; });
   } else if (name == "ipc") {
     CUdeviceptr p = 0;
     call(CUPTI_DRIVER_TRACE_CBID_cuIpcOpenMemHandle_v2, cuIpcOpenMemHandle_v2_params{&p, {}, 0},
@@ -398,7 +412,8 @@ int scenario(const std::string& name) {
     CUmemAccessDesc access{};
     access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
     call(CUPTI_DRIVER_TRACE_CBID_cuMemSetAccess,
-         cuMemSetAccess_params{reinterpret_cast<CUdeviceptr>(base), 3 << 20, &access, 1}, [] { return CUDA_SUCCESS; });
+         cuMemSetAccess_params{reinterpret_cast<CUdeviceptr>(base), 3 << 20, &access, 1},
+         [] { return CUDA_SUCCESS; });
     l.s.p = base + 5;
     l.launch();
   } else if (name == "textures") {
@@ -413,7 +428,8 @@ int scenario(const std::string& name) {
       CUDA_TEXTURE_DESC sampling{};
       sampling.filterMode = CU_TR_FILTER_MODE_LINEAR;
       CUtexObject out = 0;
-      call(CUPTI_DRIVER_TRACE_CBID_cuTexObjectCreate, cuTexObjectCreate_params{&out, &resource, &sampling, nullptr},
+      call(CUPTI_DRIVER_TRACE_CBID_cuTexObjectCreate,
+           cuTexObjectCreate_params{&out, &resource, &sampling, nullptr},
            [&] { return out = handle, CUDA_SUCCESS; });
     };
     CUDA_RESOURCE_DESC of_array{}, of_linear{};
@@ -431,6 +447,22 @@ int scenario(const std::string& name) {
     const std::uint64_t second = 0x100000002;
     std::memcpy(variables["table"].data() + 8, &second, 8);
     l.launch();
+  } else if (name == "overhead") {
+    // What a launch costs that is not the wanted one, and how fast 1 GiB is read by a device that copies at
+    // memcpy's speed.
+    l.handle = &template_function;
+    l.n = 0;
+    l.launch();
+    constexpr int kLaunches = 2'000'000;
+    const std::uint64_t start = now_ns();
+    for (int i = 0; i < kLaunches; ++i) l.launch();
+    std::fprintf(stderr, "%.1f ns a launch\n", static_cast<double>(now_ns() - start) / kLaunches);
+    l.handle = &step_function;
+    l.s.p = allocate(1 << 30, 50);
+    const std::uint64_t before = now_ns();
+    l.launch();
+    std::fprintf(stderr, "%.0f ms for 1 GiB before and after\n",
+                 static_cast<double>(now_ns() - before) / 1e6);
   } else if (name == "fork") {
     const pid_t child = ::fork();
     if (child == 0) {
