@@ -26,6 +26,11 @@ if(KLAB_MOLD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT KLAB_SANITIZE)
   add_link_options(-fuse-ld=mold)
 endif()
 
+# Libraries in lib/ beside a program come first: what tools/portable packs runs where none of ours is installed. RPATH,
+# not RUNPATH, because an LD_LIBRARY_PATH that someone set for another program must not replace them.
+set(CMAKE_BUILD_RPATH "$ORIGIN/lib")
+add_link_options(-Wl,--disable-new-dtags)
+
 include_directories(${CMAKE_SOURCE_DIR}/src)
 
 function(klab_test target)

@@ -39,12 +39,9 @@ bool binding_kind(std::uint32_t vulkan_type, bundle::BindingKind& kind) {
   }
 }
 
-// What the driver was given, by its first bytes: an ELF file, or text.
-std::pair<const char*, const char*> code_kind(std::string_view api, std::span<const std::byte> code) {
-  if (api != "cuda") return {"spirv", "spv"};
+bool is_elf(std::span<const std::byte> code) {
   constexpr std::byte kElf[] = {std::byte{0x7f}, std::byte{'E'}, std::byte{'L'}, std::byte{'F'}};
-  const bool elf = code.size() > 4 && std::equal(std::begin(kElf), std::end(kElf), code.begin());
-  return elf ? std::pair{"cubin", "cubin"} : std::pair{"ptx", "ptx"};
+  return code.size() > 4 && std::equal(std::begin(kElf), std::end(kElf), code.begin());
 }
 
 template <class T>
@@ -187,9 +184,11 @@ Status Collector::begin(Process& p, std::span<const std::byte> packet) {
     if (const auto d = p.devices.find(r.device); d != p.devices.end()) manifest_.device = d->second;
   }
   const auto device = p.devices.find(r.device);
-  const auto [kind, extension] = code_kind(device != p.devices.end() ? device->second.api : "", k.code);
-  cuda_ = device != p.devices.end() && device->second.api == "cuda";
-  const auto code = writer_->add_code(kind, extension, k.code);
+  const bool elf = is_elf(k.code);
+  cuda_ = elf || (device != p.devices.end() && device->second.api == "cuda");
+  const auto code = !cuda_ ? writer_->add_code("spirv", "spv", k.code)
+                    : elf  ? writer_->add_code("cubin", "cubin", k.code)
+                           : writer_->add_code("ptx", "ptx", k.code);
   if (!code) {
     stop(code.error());
     return {};

@@ -9,17 +9,21 @@ namespace {
 RpcBad bad(const Json& id, int code, std::string_view why) { return {rpc_error(id, code, why)}; }
 
 // MCP narrows JSON-RPC: an id is a text or an integer, never null and no fraction.
-bool valid_id(const Json& id) { return id.is_number_integer() || (id.is_string() && id.get_ref<const std::string&>().size() <= 1024); }
+bool valid_id(const Json& id) {
+  return id.is_number_integer() || (id.is_string() && id.get_ref<const std::string&>().size() <= 1024);
+}
 
 }  // namespace
 
 RpcMessage read_message(std::string_view line) {
   if (line.size() > kMaxMessage)
-    return bad(nullptr, kInvalidRequest, fmt::format("a message of {} bytes; at most {} are read", line.size(), kMaxMessage));
+    return bad(nullptr, kInvalidRequest,
+               fmt::format("a message of {} bytes; at most {} are read", line.size(), kMaxMessage));
   auto parsed = parse_json(line, "the message", kMaxMessage);
   if (!parsed) return bad(nullptr, kParseError, parsed.error().what);
   const Json& j = *parsed;
-  if (j.is_array()) return bad(nullptr, kInvalidRequest, "batches are not part of this protocol: send one message a line");
+  if (j.is_array())
+    return bad(nullptr, kInvalidRequest, "batches are not part of this protocol: send one message a line");
   if (!j.is_object()) return bad(nullptr, kInvalidRequest, "a message is a JSON object");
   const auto id_at = j.find("id");
   const bool has_id = id_at != j.end();
@@ -40,7 +44,8 @@ RpcMessage read_message(std::string_view line) {
   }
   if (!method->is_string() || method->get_ref<const std::string&>().empty())
     return bad(id, kInvalidRequest, "\"method\" must be a text");
-  if (method->get_ref<const std::string&>().size() > 256) return bad(id, kInvalidRequest, "a method name of more than 256 bytes");
+  if (method->get_ref<const std::string&>().size() > 256)
+    return bad(id, kInvalidRequest, "a method name of more than 256 bytes");
   Json params = Json::object();
   if (const auto p = j.find("params"); p != j.end()) {
     if (!p->is_object()) return bad(id, kInvalidParams, "\"params\" must be an object");
@@ -65,6 +70,8 @@ Json rpc_notification(std::string_view method, Json params) {
   return Json{{"jsonrpc", "2.0"}, {"method", method}, {"params", std::move(params)}};
 }
 
-std::string write_message(const Json& message) { return message.dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string write_message(const Json& message) {
+  return message.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
 
 }  // namespace klab::mcp

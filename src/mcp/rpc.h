@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON-RPC 2.0 as MCP uses it: one message a line, no batches. Text to messages and back; no transport, no methods.
+// JSON-RPC 2.0 as MCP uses it: one message a line, no batches. Text to messages and back; no transport, no
+// methods.
 #pragma once
 #include <optional>
 #include <string>

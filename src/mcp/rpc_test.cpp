@@ -13,13 +13,15 @@ int error_of(std::string_view line) {
 }
 
 TEST(Rpc, requests_notifications_and_responses_are_told_apart) {
-  const RpcMessage request = read_message(R"({"jsonrpc":"2.0","id":"a","method":"tools/list","params":{"cursor":"x"}})");
+  const RpcMessage request =
+      read_message(R"({"jsonrpc":"2.0","id":"a","method":"tools/list","params":{"cursor":"x"}})");
   ASSERT_TRUE(std::holds_alternative<RpcRequest>(request));
   EXPECT_EQ(std::get<RpcRequest>(request).params["cursor"], "x");
   const RpcMessage bare = read_message(R"({"jsonrpc":"2.0","id":0,"method":"ping"})");
   ASSERT_TRUE(std::holds_alternative<RpcRequest>(bare));
   EXPECT_TRUE(std::get<RpcRequest>(bare).params.is_object());
-  EXPECT_TRUE(std::holds_alternative<RpcNotification>(read_message(R"({"jsonrpc":"2.0","method":"notifications/x"})")));
+  EXPECT_TRUE(std::holds_alternative<RpcNotification>(
+      read_message(R"({"jsonrpc":"2.0","method":"notifications/x"})")));
   const RpcMessage response = read_message(R"({"jsonrpc":"2.0","id":7,"error":{"code":1,"message":"no"}})");
   ASSERT_TRUE(std::holds_alternative<RpcResponse>(response));
   EXPECT_FALSE(std::get<RpcResponse>(response).result);

@@ -23,7 +23,8 @@ Result<SessionRow> read_session(const Statement& s) {
   SessionRow v;
   v.id = s.text(0), v.name = s.text(1), v.made_by = s.text(2);
   if (!from_string(s.text(3), v.state))
-    return fail(ErrorCode::store_failed, fmt::format("session {} is in a state that this klab does not know", v.id));
+    return fail(ErrorCode::store_failed,
+                fmt::format("session {} is in a state that this klab does not know", v.id));
   KLAB_TRY(const Json program, parse_json(s.text(4), "stored program"));
   KLAB_TRY(v.program, decode_json<std::vector<std::string>>(program, "stored program"));
   v.working_folder = s.text(5);
@@ -39,7 +40,8 @@ Result<JobRow> read_job(const Statement& s) {
   JobRow v;
   v.id = s.integer(0), v.session = s.text(1), v.kind = s.text(2);
   if (!from_string(s.text(3), v.state))
-    return fail(ErrorCode::store_failed, fmt::format("job {} is in a state that this klab does not know", v.id));
+    return fail(ErrorCode::store_failed,
+                fmt::format("job {} is in a state that this klab does not know", v.id));
   v.pid = s.integer(4), v.pid_start = static_cast<std::uint64_t>(s.integer(5)), v.log = s.text(6);
   KLAB_TRY(v.request, parse_json(s.text(7), "stored request"));
   KLAB_TRY(v.result, parse_json(s.text(8), "stored result"));
@@ -77,8 +79,8 @@ void to_json(Json& j, const SessionRow& v) {
 }
 
 void to_json(Json& j, const JobRow& v) {
-  j = Json{{"id", v.id},     {"session", v.session}, {"kind", v.kind},      {"state", v.state},
-           {"log", v.log},   {"result", v.result},   {"made_at", v.made_at}};
+  j = Json{{"id", v.id},   {"session", v.session}, {"kind", v.kind},      {"state", v.state},
+           {"log", v.log}, {"result", v.result},   {"made_at", v.made_at}};
   if (!v.ended_at.empty()) j["ended_at"] = v.ended_at;
 }
 
@@ -103,9 +105,9 @@ Result<SessionRow> Sessions::open(SessionRow row) {
   if (row.id.empty()) row.id = "s" + new_id(7);
   row.made_at = utc_now();
   KLAB_TRY(Transaction transaction, Transaction::begin(*db_));
-  KLAB_TRY(Statement s,
-           db_->prepare(fmt::format("INSERT INTO sessions({}) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                                    kSessionColumns)));
+  KLAB_TRY(Statement s, db_->prepare(fmt::format(
+                            "INSERT INTO sessions({}) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                            kSessionColumns)));
   s.bind(row.id).bind(row.name).bind(row.made_by).bind(std::string_view(to_string(row.state)));
   s.bind(Json(row.program).dump()).bind(row.working_folder).bind(Json(row.roots).dump());
   s.bind(row.dispatch.dump()).bind(row.bundle).bind(row.bundle_path).bind(std::int64_t{row.owns_bundle});
@@ -136,9 +138,10 @@ Result<std::vector<SessionRow>> Sessions::list(bool closed_too, std::int64_t lim
 }
 
 Status Sessions::update(const SessionRow& row) {
-  KLAB_TRY(Statement s,
-           db_->prepare("UPDATE sessions SET name = ?, program = ?, working_folder = ?, roots = ?, dispatch = ?, "
-                        "bundle = ?, bundle_path = ?, owns_bundle = ?, max_runs = ? WHERE id = ?"));
+  KLAB_TRY(
+      Statement s,
+      db_->prepare("UPDATE sessions SET name = ?, program = ?, working_folder = ?, roots = ?, dispatch = ?, "
+                   "bundle = ?, bundle_path = ?, owns_bundle = ?, max_runs = ? WHERE id = ?"));
   s.bind(row.name).bind(Json(row.program).dump()).bind(row.working_folder).bind(Json(row.roots).dump());
   s.bind(row.dispatch.dump()).bind(row.bundle).bind(row.bundle_path).bind(std::int64_t{row.owns_bundle});
   KLAB_TRY_VOID(s.bind(row.max_runs).bind(row.id).step());
@@ -158,8 +161,9 @@ Result<SessionRow> Sessions::move(const std::string& id, Move move, const Json& 
 }
 
 Status Sessions::count_run(const std::string& id) {
-  KLAB_TRY(Statement s,
-           db_->prepare("UPDATE sessions SET runs = runs + 1 WHERE id = ? AND runs < max_runs RETURNING runs"));
+  KLAB_TRY(
+      Statement s,
+      db_->prepare("UPDATE sessions SET runs = runs + 1 WHERE id = ? AND runs < max_runs RETURNING runs"));
   KLAB_TRY(const bool taken, s.bind(id).step());
   if (taken) {
     while (true) {
@@ -178,9 +182,11 @@ Status Sessions::add_event(const std::string& session, const std::string& kind, 
   return {};
 }
 
-Result<std::vector<EventRow>> Sessions::events(const std::string& session, std::int64_t after, std::int64_t limit) {
-  KLAB_TRY(Statement s, db_->prepare("SELECT id, session, kind, at, detail FROM events WHERE session = ? AND id > ? "
-                                     "ORDER BY id LIMIT ?"));
+Result<std::vector<EventRow>> Sessions::events(const std::string& session, std::int64_t after,
+                                               std::int64_t limit) {
+  KLAB_TRY(Statement s,
+           db_->prepare("SELECT id, session, kind, at, detail FROM events WHERE session = ? AND id > ? "
+                        "ORDER BY id LIMIT ?"));
   s.bind(session).bind(after).bind(limit);
   return read_all<EventRow>(s, [](const Statement& row) -> Result<EventRow> {
     EventRow e{row.integer(0), row.text(1), row.text(2), row.text(3), {}};
@@ -190,8 +196,9 @@ Result<std::vector<EventRow>> Sessions::events(const std::string& session, std::
 }
 
 Result<std::int64_t> Sessions::add_job(const JobRow& row) {
-  KLAB_TRY(Statement s, db_->prepare("INSERT INTO jobs(session, kind, state, pid, pid_start, log, request, result, "
-                                     "made_at, ended_at) VALUES(?, ?, ?, ?, ?, ?, ?, 'null', ?, '')"));
+  KLAB_TRY(Statement s,
+           db_->prepare("INSERT INTO jobs(session, kind, state, pid, pid_start, log, request, result, "
+                        "made_at, ended_at) VALUES(?, ?, ?, ?, ?, ?, ?, 'null', ?, '')"));
   s.bind(row.session).bind(row.kind).bind(std::string_view(to_string(row.state)));
   s.bind(static_cast<std::int64_t>(::getpid())).bind(static_cast<std::int64_t>(process_start(::getpid())));
   KLAB_TRY_VOID(s.bind(row.log).bind(row.request.dump()).bind(utc_now()).step());
@@ -199,7 +206,8 @@ Result<std::int64_t> Sessions::add_job(const JobRow& row) {
 }
 
 Status Sessions::start_job(std::int64_t id) {
-  KLAB_TRY(Statement s, db_->prepare("UPDATE jobs SET state = 'running', pid = ?, pid_start = ? WHERE id = ?"));
+  KLAB_TRY(Statement s,
+           db_->prepare("UPDATE jobs SET state = 'running', pid = ?, pid_start = ? WHERE id = ?"));
   s.bind(static_cast<std::int64_t>(::getpid())).bind(static_cast<std::int64_t>(process_start(::getpid())));
   KLAB_TRY_VOID(s.bind(id).step());
   return {};
@@ -207,7 +215,8 @@ Status Sessions::start_job(std::int64_t id) {
 
 Status Sessions::end_job(std::int64_t id, JobState state, const Json& result) {
   KLAB_TRY(Statement s, db_->prepare("UPDATE jobs SET state = ?, result = ?, ended_at = ? WHERE id = ?"));
-  KLAB_TRY_VOID(s.bind(std::string_view(to_string(state))).bind(result.dump()).bind(utc_now()).bind(id).step());
+  KLAB_TRY_VOID(
+      s.bind(std::string_view(to_string(state))).bind(result.dump()).bind(utc_now()).bind(id).step());
   return {};
 }
 
@@ -219,8 +228,8 @@ Result<JobRow> Sessions::job(std::int64_t id) {
 }
 
 Result<std::vector<JobRow>> Sessions::jobs(const std::string& session, std::int64_t limit) {
-  KLAB_TRY(Statement s, db_->prepare(fmt::format("SELECT {} FROM jobs WHERE session = ? ORDER BY id DESC LIMIT ?",
-                                                 kJobColumns)));
+  KLAB_TRY(Statement s, db_->prepare(fmt::format(
+                            "SELECT {} FROM jobs WHERE session = ? ORDER BY id DESC LIMIT ?", kJobColumns)));
   s.bind(session).bind(limit);
   return read_all<JobRow>(s, read_job);
 }
@@ -239,8 +248,9 @@ Result<int> Sessions::recover() {
     KLAB_TRY_VOID(end_job(job.id, JobState::lost, nullptr));
     ++lost;
     if (job.session.empty()) continue;
-    KLAB_TRY(Statement s, db_->prepare("UPDATE sessions SET state = CASE WHEN runs > 0 THEN 'idle' ELSE 'captured' END "
-                                       "WHERE id = ? AND state = 'running'"));
+    KLAB_TRY(Statement s,
+             db_->prepare("UPDATE sessions SET state = CASE WHEN runs > 0 THEN 'idle' ELSE 'captured' END "
+                          "WHERE id = ? AND state = 'running'"));
     KLAB_TRY_VOID(s.bind(job.session).step());
     KLAB_TRY_VOID(add_event(job.session, "lost", Json{{"job", job.id}, {"kind", job.kind}}));
   }

@@ -74,7 +74,8 @@ class Sessions {
 
   Status add_event(const std::string& session, const std::string& kind, const Json& detail);
   /// Those after `after`, oldest first.
-  Result<std::vector<EventRow>> events(const std::string& session, std::int64_t after, std::int64_t limit = 1000);
+  Result<std::vector<EventRow>> events(const std::string& session, std::int64_t after,
+                                       std::int64_t limit = 1000);
 
   Result<std::int64_t> add_job(const JobRow& row);
   /// The work begins in this process.
@@ -82,8 +83,8 @@ class Sessions {
   Status end_job(std::int64_t id, JobState state, const Json& result);
   Result<JobRow> job(std::int64_t id);
   Result<std::vector<JobRow>> jobs(const std::string& session, std::int64_t limit = 200);
-  /// Jobs whose process is gone become `lost`, and a session that was running one becomes idle (captured before its
-  /// first run). Nothing else is touched. Returns how many.
+  /// Jobs whose process is gone become `lost`, and a session that was running one becomes idle (captured
+  /// before its first run). Nothing else is touched. Returns how many.
   Result<int> recover();
 
  private:

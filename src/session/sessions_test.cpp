@@ -21,25 +21,26 @@ struct SessionsTest : testing::Test {
 
 TEST(SessionState, the_whole_life_of_a_session_is_allowed_and_nothing_else) {
   State s = State::opened;
-  for (const auto& [move, to] : std::vector<std::pair<Move, State>>{{Move::select_source, State::source_selected},
-                                                                    {Move::capture, State::captured},
-                                                                    {Move::run, State::running},
-                                                                    {Move::finish, State::idle},
-                                                                    {Move::run, State::running},
-                                                                    {Move::finish, State::idle},
-                                                                    {Move::save, State::saved},
-                                                                    {Move::run, State::running},
-                                                                    {Move::finish, State::idle},
-                                                                    {Move::close, State::closed}}) {
+  for (const auto& [move, to] :
+       std::vector<std::pair<Move, State>>{{Move::select_source, State::source_selected},
+                                           {Move::capture, State::captured},
+                                           {Move::run, State::running},
+                                           {Move::finish, State::idle},
+                                           {Move::run, State::running},
+                                           {Move::finish, State::idle},
+                                           {Move::save, State::saved},
+                                           {Move::run, State::running},
+                                           {Move::finish, State::idle},
+                                           {Move::close, State::closed}}) {
     const auto n = next(s, move);
     ASSERT_TRUE(n) << to_string(s) << " " << to_string(move);
     EXPECT_EQ(*n, to);
     s = *n;
   }
-  const std::pair<State, Move> illegal[] = {{State::opened, Move::run},     {State::opened, Move::save},
-                                            {State::captured, Move::save},  {State::running, Move::close},
-                                            {State::running, Move::run},    {State::running, Move::capture},
-                                            {State::idle, Move::finish},    {State::source_selected, Move::run}};
+  const std::pair<State, Move> illegal[] = {
+      {State::opened, Move::run},    {State::opened, Move::save},        {State::captured, Move::save},
+      {State::running, Move::close}, {State::running, Move::run},        {State::running, Move::capture},
+      {State::idle, Move::finish},   {State::source_selected, Move::run}};
   for (const auto& [state, move] : illegal) {
     const auto n = next(state, move);
     ASSERT_FALSE(n) << to_string(state) << " " << to_string(move);

@@ -11,7 +11,8 @@ namespace {
 
 constexpr State kStates[] = {State::opened, State::source_selected, State::captured, State::running,
                              State::idle,   State::saved,           State::closed};
-constexpr Move kMoves[] = {Move::select_source, Move::capture, Move::run, Move::finish, Move::save, Move::close};
+constexpr Move kMoves[] = {Move::select_source, Move::capture, Move::run,
+                           Move::finish,        Move::save,    Move::close};
 
 std::optional<State> after(State state, Move move) {
   const bool resting = state == State::captured || state == State::idle || state == State::saved;
@@ -53,7 +54,8 @@ Result<State> next(State state, Move move) {
   if (const auto to = after(state, move)) return *to;
   std::string allowed;
   for (const Move m : kMoves)
-    if (m != Move::finish && after(state, m)) allowed += (allowed.empty() ? "" : ", ") + std::string(to_string(m));
+    if (m != Move::finish && after(state, m))
+      allowed += (allowed.empty() ? "" : ", ") + std::string(to_string(m));
   return fail(ErrorCode::illegal_state,
               fmt::format("a session that is {} cannot {}; it can: {}", to_string(state), to_string(move),
                           allowed.empty() ? "nothing" : allowed),

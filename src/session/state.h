@@ -9,8 +9,8 @@
 
 namespace klab::session {
 
-/// opened -> source_selected -> captured -> running <-> idle -> saved -> closed; a kernel without source goes from
-/// opened to captured.
+/// opened -> source_selected -> captured -> running <-> idle -> saved -> closed; a kernel without source goes
+/// from opened to captured.
 enum class State { opened, source_selected, captured, running, idle, saved, closed };
 KLAB_JSON_ENUM(State, opened, source_selected, captured, running, idle, saved, closed)
 

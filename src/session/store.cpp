@@ -249,11 +249,13 @@ Result<std::int64_t> Store::add_verdict(const VerdictRow& row) {
 }
 
 Result<std::optional<VerdictRow>> Store::standing_verdict(const std::string& bundle,
-                                                        const std::string& variant) {
-  KLAB_TRY(Statement s,
-           db_.prepare("SELECT id, dispatch, correctness, speed, reason, ratio, detail, at FROM verdicts "
-                       "WHERE id IN (SELECT max(id) FROM verdicts WHERE bundle = ? AND variant = ? GROUP BY dispatch) "
-                       "ORDER BY correctness = 'correct', id DESC LIMIT 1"));
+                                                          const std::string& variant) {
+  KLAB_TRY(
+      Statement s,
+      db_.prepare(
+          "SELECT id, dispatch, correctness, speed, reason, ratio, detail, at FROM verdicts "
+          "WHERE id IN (SELECT max(id) FROM verdicts WHERE bundle = ? AND variant = ? GROUP BY dispatch) "
+          "ORDER BY correctness = 'correct', id DESC LIMIT 1"));
   KLAB_TRY(const bool found, s.bind(bundle).bind(variant).step());
   if (!found) return std::optional<VerdictRow>();
   VerdictRow row;

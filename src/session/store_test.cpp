@@ -69,7 +69,8 @@ TEST_F(StoreTest, one_dispatch_that_fails_outweighs_a_later_success_on_another) 
   ASSERT_TRUE(store.put_bundle({.id = "b", .path = "/x", .kernel = "k", .made_at = "t"}));
   const auto v = store.add_variant({.bundle = "b", .name = "v"});
   ASSERT_TRUE(v);
-  VerdictRow row{.bundle = "b", .dispatch = 1, .variant = v->id, .correctness = validate::Correctness::incorrect};
+  VerdictRow row{
+      .bundle = "b", .dispatch = 1, .variant = v->id, .correctness = validate::Correctness::incorrect};
   ASSERT_TRUE(store.add_verdict(row));
   row.dispatch = 0, row.correctness = validate::Correctness::correct;
   ASSERT_TRUE(store.add_verdict(row));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Source of names and formulas: Nsight Compute documentation, Kernel Profiling Guide, "Metrics Structure" and the
-// roofline and memory tables, CUDA 13.0.
+// Source of names and formulas: Nsight Compute documentation, Kernel Profiling Guide, "Metrics Structure" and
+// the roofline and memory tables, CUDA 13.0.
 #include "worker/counters.h"
 
 #include <algorithm>
@@ -44,25 +44,39 @@ const std::vector<Derived>& cuda_derived() {
         {"smsp__sass_thread_inst_executed_op_hfma_pred_on.sum", 4}}},
       {"tensor_instructions", "warp instructions", {{"sm__inst_executed_pipe_tensor.sum"}}},
       {"instructions", "warp instructions", {{"smsp__inst_executed.sum"}}},
-      {"issue_active", "% of cycles with a warp active", {{"smsp__issue_active.avg.pct_of_peak_sustained_active"}}},
+      {"issue_active",
+       "% of cycles with a warp active",
+       {{"smsp__issue_active.avg.pct_of_peak_sustained_active"}}},
       {"achieved_occupancy", "% of warp slots", {{"sm__warps_active.avg.pct_of_peak_sustained_active"}}},
       {"compute_share", "% of peak", {{"sm__throughput.avg.pct_of_peak_sustained_elapsed"}}},
       {"memory_share", "% of peak", {{"gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"}}},
       {"dram_share", "% of peak", {{"dram__throughput.avg.pct_of_peak_sustained_elapsed"}}},
-      {"shared_bank_conflicts",
-       "extra wavefronts",
-       {{"l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"}}},
+      {"shared_bank_conflicts", "extra wavefronts", {{"l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"}}},
       {"duration", "ns", {{"gpu__time_duration.sum"}}},
   };
   return all;
 }
 
 // Warps that wait for this reason, for each cycle in which an instruction is issued.
-constexpr const char* kStalls[] = {"barrier",     "branch_resolving", "dispatch_stall",       "drain",
-                                   "gmma",        "imc_miss",         "lg_throttle",          "long_scoreboard",
-                                   "math_pipe_throttle", "membar",    "mio_throttle",         "misc",
-                                   "no_instruction", "not_selected",  "selected",             "short_scoreboard",
-                                   "sleeping",    "tex_throttle",     "wait"};
+constexpr const char* kStalls[] = {"barrier",
+                                   "branch_resolving",
+                                   "dispatch_stall",
+                                   "drain",
+                                   "gmma",
+                                   "imc_miss",
+                                   "lg_throttle",
+                                   "long_scoreboard",
+                                   "math_pipe_throttle",
+                                   "membar",
+                                   "mio_throttle",
+                                   "misc",
+                                   "no_instruction",
+                                   "not_selected",
+                                   "selected",
+                                   "short_scoreboard",
+                                   "sleeping",
+                                   "tex_throttle",
+                                   "wait"};
 std::string stall_counter(const char* reason) {
   return std::string("smsp__average_warps_issue_stalled_") + reason + "_per_issue_active.ratio";
 }
@@ -111,7 +125,8 @@ Json counters_json(std::string_view api, const gpu::Counters& counters) {
       if (const auto it = values.find(stall_counter(reason)); it != values.end()) stalls[reason] = *it;
     if (!stalls.empty()) derived["stalled_warps_per_issue"] = {{"value", stalls}, {"unit", "warps"}};
   }
-  return Json{{"values", values}, {"derived", derived}, {"missing", counters.missing}, {"passes", counters.passes}};
+  return Json{
+      {"values", values}, {"derived", derived}, {"missing", counters.missing}, {"passes", counters.passes}};
 }
 
 }  // namespace klab::worker

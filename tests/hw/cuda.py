@@ -9,6 +9,7 @@ Not here: what is checked (capture.py, faults.py, basics.py) and measured (measu
 import argparse
 import concurrent.futures
 import json
+import os
 import pathlib
 import shutil
 import signal
@@ -22,7 +23,7 @@ import cases
 import faults
 import measure
 import overhead
-from lab import Context, Failure, Lab, Skip, cut_bytes, find_build
+from lab import Context, Failure, Lab, Skip, cut_bytes, find_build, usage
 
 # Groups in the order in which they run. Those that measure run one case at a time, after the others.
 ORDER = ["doctor", "unit", "examples", "faults", "variants", "python", "speeds", "overhead", "big-capture", "agreement",
@@ -111,6 +112,7 @@ def parse_arguments(argv):
     parser.add_argument("--budget", type=float, metavar="SECONDS",
                         help="start no new case after this; what was not run is said")
     parser.add_argument("--out", default="", help="folder for results.jsonl and logs (default: BUILD/hw)")
+    parser.add_argument("--work", default="", help="folder for bundles, 20 GiB free (default: OUT/work)")
     parser.add_argument("--jobs", type=int, default=4, help="checking cases at a time (default 4)")
     parser.add_argument("--rounds", type=int, default=3, help="of each side of an overhead (default 3)")
     parser.add_argument("--python", default=sys.executable, help="Python that has torch, triton, cupy, jax (default: this)")
@@ -138,7 +140,7 @@ def main(argv):
     for words in (arguments.only, arguments.skip):
         for word in filter(None, words.split(",")):
             if word.partition(":")[0] not in order:
-                raise SystemExit(f"cuda.py: no group {word.partition(':')[0]}; there are {', '.join(order)}")
+                usage(f"no group {word.partition(':')[0]}; there are {', '.join(order)}")
     wanted = [c for c in sorted(every, key=lambda c: order.index(c[0]))
               if (not arguments.only or chosen(arguments.only, c[0], c[1])) and not chosen(arguments.skip, c[0], c[1])]
     if arguments.list:
@@ -146,14 +148,16 @@ def main(argv):
             print(f"{group}:{name}")
         return 0
     if not wanted:
-        raise SystemExit("cuda.py: no such case (--list names them)")
+        usage("no such case (--list names them)")
 
     build = find_build(arguments.build)
     out = pathlib.Path(arguments.out) if arguments.out else build / ("hw-self-test" if arguments.self_test else "hw")
     out.mkdir(parents=True, exist_ok=True)
     out = out.resolve()
     shutil.rmtree(out / "logs", ignore_errors=True)
-    lab = Lab(build, out, shutil.which(arguments.python) or arguments.python, arguments.self_test)
+    work = pathlib.Path(arguments.work) if arguments.work else out / "work"
+    work.mkdir(parents=True, exist_ok=True)
+    lab = Lab(build, out, work.resolve(), shutil.which(arguments.python) or arguments.python, arguments.self_test)
     lab.rounds = arguments.rounds
     started = time.monotonic()
     if arguments.budget:
@@ -162,8 +166,17 @@ def main(argv):
     environment = basics.environment(lab)
     results.line({"environment": environment})
     print("; ".join(f"{k}: {v}" for k, v in environment.items() if v), flush=True)
-    # Ended from outside: the rows so far are on disk, and commands end with their cases.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    # Ended from outside: what runs is ended and told, the table is printed; a second time nothing is waited for.
+    stopped = []
+
+    def stop(number, _):
+        if stopped:
+            os._exit(128 + number)
+        stopped.append(number)
+        lab.stop_all()
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
 
     together = [c for c in wanted if c[0] not in alone]
     first = [c for c in wanted if c[0] in ("doctor", "unit")]
@@ -178,6 +191,8 @@ def main(argv):
     results.line({"finished": {"seconds": round(time.monotonic() - started, 1)}})
     print_table(results)
     print(f"{time.monotonic() - started:.0f} s; {out / 'results.jsonl'}; logs of failures in {out / 'logs'}")
+    if stopped:
+        return 128 + stopped[0]
     outcomes = {r["outcome"] for r in results.rows}
     if not outcomes - {"skip", "not_run"}:
         print("nothing was checked")

@@ -3,6 +3,7 @@
 end with a typed outcome inside its budget, and the next command must work.
 """
 import re
+import shutil
 import time
 
 from capture import Kernel, bare, check_unchanged, replay, take
@@ -166,7 +167,8 @@ def variants(ctx, emit):
         wants_correct(compare(ctx, saxpy, "by_nvcc"), row)
 
     def same_source(row):
-        built = must(ctx.klab("build", saxpy, "--source", ctx.lab.sources / "saxpy_kernel.cuh", "--name", "same"))
+        shutil.copy(ctx.lab.sources / "saxpy_kernel.cuh", ctx.folder / "same.cu")
+        built = must(ctx.klab("build", saxpy, "--source", ctx.folder / "same.cu", "--name", "same"))
         row["note_build"] = "same code" if built.json.get("same_code") else "other code"
         wants_correct(compare(ctx, saxpy, "same"), row)
 

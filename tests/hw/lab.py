@@ -8,11 +8,12 @@ import json
 import os
 import pathlib
 import re
+import select
 import shlex
 import shutil
 import signal
 import subprocess
-import threading
+import sys
 import time
 
 SKIPPED = 77  # an example's exit code where the device lacks a feature
@@ -56,7 +57,10 @@ class Done:
 
     def brief(self):
         """One line: how it ended and what it said last."""
-        ended = "ran out of its %g s" % self.limit if self.timed_out else f"exited with {self.code}"
+        ended = f"exited with {self.code}"
+        if self.timed_out:
+            early = self.seconds < self.limit - 0.1
+            ended = f"was ended after {self.seconds:.1f} s" if early else f"ran out of its {self.limit:g} s"
         said = self.error.get("what", "") if self.error else ""
         if self.error.get("code"):
             said = f"{self.error['code']}: {said}"
@@ -86,6 +90,11 @@ def numbers_of(text, program):
     return {k: float(v) for k, v in re.findall(r"(\w+) ([-+0-9.e]+)(?:,|$)", found.group(1))}
 
 
+def usage(text):
+    print(f"cuda.py: {text}", file=sys.stderr)
+    sys.exit(2)
+
+
 def find_build(given):
     """The folder where klab is: as given, beside a packed tests/hw, or the source tree's build/."""
     here = pathlib.Path(__file__).resolve().parent
@@ -93,22 +102,26 @@ def find_build(given):
     for place in places:
         if os.access(place / "klab", os.X_OK):
             return place.resolve()
-    raise SystemExit(f"cuda.py: no klab in {', '.join(map(str, places))}: give --build DIR")
+    usage(f"no klab in {', '.join(map(str, places))}: give --build DIR")
 
 
 class Lab:
-    def __init__(self, build, out, python, self_test=False):
-        self.build, self.out, self.python, self.self_test = build, out, python, self_test
+    def __init__(self, build, out, work, python, self_test=False):
+        self.build, self.out, self.work, self.python, self.self_test = build, out, work, python, self_test
         self.klab = build / "klab"
         self.examples = build / "examples" / ("vulkan" if self_test else "cuda")
         here = pathlib.Path(__file__).resolve().parent
         self.programs = here / "programs"
         sources = here.parent.parent / "examples"
         self.sources = sources / ("vulkan" if self_test else "cuda")
-        self.work = out / "work"
         self.logs = out / "logs"
         self.deadline = None
-        self.lock = threading.Lock()
+        self.stop, self.stopping = os.pipe()  # readable once everything is to stop
+
+    def stop_all(self):
+        """No case starts any more, and commands that run are ended. From a signal handler."""
+        self.deadline = time.monotonic()
+        os.write(self.stopping, b"x")
 
     def environment(self):
         env = {k: v for k, v in os.environ.items() if not k.startswith("KLAB_")}
@@ -118,7 +131,7 @@ class Lab:
             icd = next(iter(sorted(glob.glob("/usr/share/vulkan/icd.d/lvp_icd*.json"))), None)
             if icd:
                 env["VK_ICD_FILENAMES"] = env["VK_DRIVER_FILES"] = icd
-            env.setdefault("MESA_SHADER_CACHE_DIR", str(self.out / "mesa_cache"))
+            env.setdefault("MESA_SHADER_CACHE_DIR", str(self.work / "cache" / "mesa"))
         return env
 
     def shim(self):
@@ -153,8 +166,8 @@ class Context:
             place.mkdir(parents=True, mode=0o700)
             self.env[variable] = str(place)
         # PyTorch and Triton keep what they compiled in the user's caches; a case of its own finds them again.
-        shared = lab.out / "cache"
-        shared.mkdir(exist_ok=True)
+        shared = lab.work / "cache"
+        shared.mkdir(parents=True, exist_ok=True)
         for variable, folder in (("TRITON_CACHE_DIR", "triton"), ("TORCHINDUCTOR_CACHE_DIR", "inductor"),
                                  ("CUPY_CACHE_DIR", "cupy"), ("NUMBA_CACHE_DIR", "numba")):
             self.env.setdefault(variable, str(shared / folder))
@@ -172,20 +185,34 @@ class Context:
                 return self.keep(Done(argv, 127, "", f"{argv[0]}: {e.strerror}", 0.0, limit))
             code = None
             try:
-                code = child.wait(limit)
-            except subprocess.TimeoutExpired:
-                pass
-            except BaseException:
-                self.end(child)
-                raise
+                code = self.wait(child, limit)
             finally:
+                seconds = time.monotonic() - started
                 if code is None:
                     self.end(child)
             texts = []
             for stream in (out, err):
                 stream.seek(0)
                 texts.append(stream.read().decode(errors="replace"))
-        return self.keep(Done(argv, code, *texts, time.monotonic() - started, limit))
+        return self.keep(Done(argv, code, *texts, seconds, limit))
+
+    def wait(self, child, limit):
+        """The exit code, or None at the limit or when everything is to stop. By descriptor: Popen.wait() looks only every
+        50 ms, which would be part of what is measured.
+        """
+        stop = self.lab.stop
+        try:
+            ended = os.pidfd_open(child.pid)
+        except (AttributeError, OSError):
+            try:
+                return child.wait(limit)
+            except subprocess.TimeoutExpired:
+                return None
+        try:
+            ready, _, _ = select.select([ended, stop], [], [], limit)
+            return child.wait() if ended in ready else None
+        finally:
+            os.close(ended)
 
     @staticmethod
     def end(child):

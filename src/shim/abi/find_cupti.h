@@ -12,8 +12,8 @@
 
 namespace klab::shim {
 
-/// Files that exist, best first, each once. `interpreters`: paths of running or installed programs whose Python
-/// packages count, such as .../bin/python3. Variables are this process's.
+/// Files that exist, best first, each once. `interpreters`: paths of running or installed programs whose
+/// Python packages count, such as .../bin/python3. Variables are this process's.
 inline std::vector<std::string> cupti_files(const std::vector<std::string>& interpreters) {
   std::vector<std::string> found;
   auto file = [&](const std::string& path) {
@@ -65,7 +65,8 @@ inline std::vector<std::string> cupti_files(const std::vector<std::string>& inte
   toolkit(get("CUDA_PATH"));
   toolkit("/usr/local/cuda");
   for (const std::string& path : list(std::getenv("LD_LIBRARY_PATH"))) folder(path);
-  for (const char* path : {"/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib/aarch64-linux-gnu"}) folder(path);
+  for (const char* path : {"/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib/aarch64-linux-gnu"})
+    folder(path);
   if (const std::string venv = get("VIRTUAL_ENV"); !venv.empty()) prefix(venv);
   if (const std::string conda = get("CONDA_PREFIX"); !conda.empty()) {
     folder(conda + "/lib");

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules kept here: a callback of the resource domain may come while the driver holds its locks, so it only takes
-// notes; calls into the driver are made in callbacks of the API domain, which the program's thread enters and leaves
-// without any. Calls of ours cause callbacks again: `inside` tells, and only loaded modules are of interest then.
+// Rules kept here: a callback of the resource domain may come while the driver holds its locks, so it only
+// takes notes; calls into the driver are made in callbacks of the API domain, which the program's thread
+// enters and leaves without any. Calls of ours cause callbacks again: `inside` tells, and only loaded modules
+// are of interest then.
 #include "shim/cuda/callbacks.h"
 
 #include <atomic>
@@ -14,6 +15,7 @@
 #include "shim/cuda/device.h"
 #include "shim/cuda/drain.h"
 #include "shim/cuda/driver.h"
+#include "shim/cuda/graph.h"
 #include "shim/cuda/snapshot.h"
 
 namespace klab::shim {
@@ -26,26 +28,76 @@ constexpr const char* kIpc = "memory of another process (cuIpcOpenMemHandle)";
 constexpr const char* kExternal = "memory imported from another API (cuExternalMemoryGetMappedBuffer)";
 
 #define KLAB_ID(call) CUPTI_DRIVER_TRACE_CBID_##call
-constexpr CUpti_CallbackId kContextCalls[] = {
-    KLAB_ID(cuDevicePrimaryCtxRetain), KLAB_ID(cuCtxCreate_v2), KLAB_ID(cuCtxCreate_v3), KLAB_ID(cuCtxCreate_v4)};
-constexpr CUpti_CallbackId kCaptureCalls[] = {
-    KLAB_ID(cuLaunchKernel), KLAB_ID(cuLaunchKernel_ptsz), KLAB_ID(cuLaunchKernelEx), KLAB_ID(cuLaunchKernelEx_ptsz),
-    KLAB_ID(cuLaunchCooperativeKernel), KLAB_ID(cuLaunchCooperativeKernel_ptsz), KLAB_ID(cuGraphLaunch),
-    KLAB_ID(cuGraphLaunch_ptsz), KLAB_ID(cuGraphInstantiate), KLAB_ID(cuGraphInstantiate_v2),
-    KLAB_ID(cuGraphInstantiateWithFlags), KLAB_ID(cuGraphInstantiateWithParams),
-    KLAB_ID(cuGraphInstantiateWithParams_ptsz), KLAB_ID(cuGraphExecDestroy),
-    KLAB_ID(cuMemAlloc_v2), KLAB_ID(cuMemAllocPitch_v2), KLAB_ID(cuMemAllocManaged), KLAB_ID(cuMemAllocAsync),
-    KLAB_ID(cuMemAllocAsync_ptsz), KLAB_ID(cuMemAllocFromPoolAsync), KLAB_ID(cuMemAllocFromPoolAsync_ptsz),
-    KLAB_ID(cuMemAllocHost_v2), KLAB_ID(cuMemHostAlloc), KLAB_ID(cuMemHostAlloc_v2), KLAB_ID(cuMemHostRegister),
-    KLAB_ID(cuMemHostRegister_v2), KLAB_ID(cuMemHostUnregister), KLAB_ID(cuMemFreeHost), KLAB_ID(cuMemFree_v2),
-    KLAB_ID(cuMemFreeAsync), KLAB_ID(cuMemFreeAsync_ptsz), KLAB_ID(cuMemCreate), KLAB_ID(cuMemRelease),
-    KLAB_ID(cuMemImportFromShareableHandle), KLAB_ID(cuMemMap), KLAB_ID(cuMemUnmap), KLAB_ID(cuMemSetAccess),
-    KLAB_ID(cuIpcOpenMemHandle), KLAB_ID(cuIpcOpenMemHandle_v2), KLAB_ID(cuIpcCloseMemHandle),
-    KLAB_ID(cuExternalMemoryGetMappedBuffer), KLAB_ID(cuModuleLoad), KLAB_ID(cuModuleLoadData),
-    KLAB_ID(cuModuleLoadDataEx), KLAB_ID(cuModuleLoadFatBinary), KLAB_ID(cuModuleUnload), KLAB_ID(cuLibraryUnload),
-    KLAB_ID(cuTexObjectCreate), KLAB_ID(cuTexObjectDestroy), KLAB_ID(cuSurfObjectCreate),
-    KLAB_ID(cuSurfObjectDestroy), KLAB_ID(cuStreamCreate), KLAB_ID(cuStreamCreateWithPriority),
-    KLAB_ID(cuStreamDestroy), KLAB_ID(cuStreamDestroy_v2), KLAB_ID(cuCtxDestroy), KLAB_ID(cuCtxDestroy_v2)};
+constexpr CUpti_CallbackId kContextCalls[] = {KLAB_ID(cuDevicePrimaryCtxRetain), KLAB_ID(cuCtxCreate_v2),
+                                              KLAB_ID(cuCtxCreate_v3), KLAB_ID(cuCtxCreate_v4)};
+constexpr CUpti_CallbackId kCaptureCalls[] = {KLAB_ID(cuLaunchKernel),
+                                              KLAB_ID(cuLaunchKernel_ptsz),
+                                              KLAB_ID(cuLaunchKernelEx),
+                                              KLAB_ID(cuLaunchKernelEx_ptsz),
+                                              KLAB_ID(cuLaunchCooperativeKernel),
+                                              KLAB_ID(cuLaunchCooperativeKernel_ptsz),
+                                              KLAB_ID(cuGraphLaunch),
+                                              KLAB_ID(cuGraphLaunch_ptsz),
+                                              KLAB_ID(cuGraphInstantiate),
+                                              KLAB_ID(cuGraphInstantiate_v2),
+                                              KLAB_ID(cuGraphInstantiateWithFlags),
+                                              KLAB_ID(cuGraphInstantiateWithParams),
+                                              KLAB_ID(cuGraphInstantiateWithParams_ptsz),
+                                              KLAB_ID(cuGraphExecDestroy),
+                                              KLAB_ID(cuGraphExecUpdate),
+                                              KLAB_ID(cuGraphExecUpdate_v2),
+                                              KLAB_ID(cuGraphExecKernelNodeSetParams),
+                                              KLAB_ID(cuGraphExecKernelNodeSetParams_v2),
+                                              KLAB_ID(cuGraphExecMemcpyNodeSetParams),
+                                              KLAB_ID(cuGraphExecMemsetNodeSetParams),
+                                              KLAB_ID(cuGraphExecChildGraphNodeSetParams),
+                                              KLAB_ID(cuGraphExecNodeSetParams),
+                                              KLAB_ID(cuGraphNodeSetEnabled),
+                                              KLAB_ID(cuMemAlloc_v2),
+                                              KLAB_ID(cuMemAllocPitch_v2),
+                                              KLAB_ID(cuMemAllocManaged),
+                                              KLAB_ID(cuMemAllocAsync),
+                                              KLAB_ID(cuMemAllocAsync_ptsz),
+                                              KLAB_ID(cuMemAllocFromPoolAsync),
+                                              KLAB_ID(cuMemAllocFromPoolAsync_ptsz),
+                                              KLAB_ID(cuMemAllocHost_v2),
+                                              KLAB_ID(cuMemHostAlloc),
+                                              KLAB_ID(cuMemHostAlloc_v2),
+                                              KLAB_ID(cuMemHostRegister),
+                                              KLAB_ID(cuMemHostRegister_v2),
+                                              KLAB_ID(cuMemHostUnregister),
+                                              KLAB_ID(cuMemFreeHost),
+                                              KLAB_ID(cuMemFree_v2),
+                                              KLAB_ID(cuMemFreeAsync),
+                                              KLAB_ID(cuMemFreeAsync_ptsz),
+                                              KLAB_ID(cuMemCreate),
+                                              KLAB_ID(cuMemRelease),
+                                              KLAB_ID(cuMemImportFromShareableHandle),
+                                              KLAB_ID(cuMemMap),
+                                              KLAB_ID(cuMemUnmap),
+                                              KLAB_ID(cuMemSetAccess),
+                                              KLAB_ID(cuIpcOpenMemHandle),
+                                              KLAB_ID(cuIpcOpenMemHandle_v2),
+                                              KLAB_ID(cuIpcCloseMemHandle),
+                                              KLAB_ID(cuExternalMemoryGetMappedBuffer),
+                                              KLAB_ID(cuModuleLoad),
+                                              KLAB_ID(cuModuleLoadData),
+                                              KLAB_ID(cuModuleLoadDataEx),
+                                              KLAB_ID(cuModuleLoadFatBinary),
+                                              KLAB_ID(cuModuleUnload),
+                                              KLAB_ID(cuLibraryLoadData),
+                                              KLAB_ID(cuLibraryLoadFromFile),
+                                              KLAB_ID(cuLibraryUnload),
+                                              KLAB_ID(cuTexObjectCreate),
+                                              KLAB_ID(cuTexObjectDestroy),
+                                              KLAB_ID(cuSurfObjectCreate),
+                                              KLAB_ID(cuSurfObjectDestroy),
+                                              KLAB_ID(cuStreamCreate),
+                                              KLAB_ID(cuStreamCreateWithPriority),
+                                              KLAB_ID(cuStreamDestroy),
+                                              KLAB_ID(cuStreamDestroy_v2),
+                                              KLAB_ID(cuCtxDestroy),
+                                              KLAB_ID(cuCtxDestroy_v2)};
 constexpr CUpti_CallbackId kResources[] = {
     CUPTI_CBID_RESOURCE_CONTEXT_CREATED, CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING,
     CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING, CUPTI_CBID_RESOURCE_MODULE_LOADED,
@@ -115,13 +167,13 @@ void graph_launch_call(const CUpti_CallbackData& d, bool per_thread) {
   Launch l;
   l.stream = p.hStream;
   l.per_thread = per_thread;
-  graph_launch_begins(p.hGraph, l.real_stream());
+  graph_launch_begins(p.hGraph, l.real_stream(), d.context);
 }
 
 template <class Params>
 void allocated(const CUpti_CallbackData& d, std::uint32_t memory) {
   const auto& p = *static_cast<const Params*>(d.functionParams);
-  if (p.dptr != nullptr) tracker().add(*p.dptr, p.bytesize, memory);
+  if (p.dptr != nullptr) tracker().add(*p.dptr, p.bytesize, memory, nullptr, d.context);
 }
 
 // In a stream that records a graph this makes a node: the memory is not there yet.
@@ -136,8 +188,9 @@ void allocated_async(const CUpti_CallbackData& d, bool per_thread) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   const bool recorded = driver().StreamIsCapturing(l.real_stream(), &status) == CUDA_SUCCESS &&
                         status != CU_STREAM_CAPTURE_STATUS_NONE;
-  tracker().add(*p.dptr, p.bytesize, KLAB_MEMORY_DEVICE,
-                recorded ? "memory that a CUDA graph allocates (cuMemAllocAsync while it was recorded)" : nullptr);
+  tracker().add(
+      *p.dptr, p.bytesize, KLAB_MEMORY_DEVICE,
+      recorded ? "memory that a CUDA graph allocates (cuMemAllocAsync while it was recorded)" : nullptr);
 }
 
 template <class Params>
@@ -146,7 +199,8 @@ void opened_ipc(const CUpti_CallbackData& d) {
   if (p.pdptr == nullptr) return;
   Inside guard;
   std::size_t size = 0;
-  if (driver().PointerGetAttribute(&size, CU_POINTER_ATTRIBUTE_RANGE_SIZE, *p.pdptr) != CUDA_SUCCESS || size == 0)
+  if (driver().PointerGetAttribute(&size, CU_POINTER_ATTRIBUTE_RANGE_SIZE, *p.pdptr) != CUDA_SUCCESS ||
+      size == 0)
     size = 1;
   tracker().add(*p.pdptr, size, KLAB_MEMORY_DEVICE, kIpc);
 }
@@ -155,7 +209,14 @@ template <class Params>
 void module_call(const CUpti_CallbackData& d, bool failed_call) {
   if (d.callbackSite == CUPTI_API_ENTER) return load_begins();
   const auto& p = *static_cast<const Params*>(d.functionParams);
-  load_returned(failed_call || p.module == nullptr ? nullptr : *p.module);
+  load_returned(failed_call || p.module == nullptr ? nullptr : *p.module, nullptr);
+}
+
+template <class Params>
+void library_call(const CUpti_CallbackData& d, bool failed_call) {
+  if (d.callbackSite == CUPTI_API_ENTER) return load_begins();
+  const auto& p = *static_cast<const Params*>(d.functionParams);
+  load_returned(nullptr, failed_call || p.library == nullptr ? nullptr : *p.library);
 }
 
 // Calls that take something away: before they run, and not while a capture reads it.
@@ -201,10 +262,10 @@ void before_call(CUpti_CallbackId id, const CUpti_CallbackData& d) {
       return streams().context_destroyed(static_cast<const cuCtxDestroy_v2_params*>(p)->ctx);
     case KLAB_ID(cuModuleUnload):
       streams().enter(Gate::closed);
-      return forget_handles(static_cast<const cuModuleUnload_params*>(p)->hmod);
+      return forget_handles(static_cast<const cuModuleUnload_params*>(p)->hmod, nullptr);
     case KLAB_ID(cuLibraryUnload):
       streams().enter(Gate::closed);
-      return forget_handles(nullptr);
+      return forget_handles(nullptr, static_cast<const cuLibraryUnload_params*>(p)->library);
     case KLAB_ID(cuGraphExecDestroy):
       return graph_forgotten(static_cast<const cuGraphExecDestroy_params*>(p)->hGraphExec);
     default:
@@ -221,7 +282,8 @@ void after_call(CUpti_CallbackId id, const CUpti_CallbackData& d) {
       return allocated<cuMemAllocManaged_params>(d, KLAB_MEMORY_MANAGED);
     case KLAB_ID(cuMemAllocPitch_v2): {
       const auto& a = *static_cast<const cuMemAllocPitch_v2_params*>(p);
-      if (a.dptr != nullptr && a.pPitch != nullptr) tracker().add(*a.dptr, *a.pPitch * a.Height, KLAB_MEMORY_DEVICE);
+      if (a.dptr != nullptr && a.pPitch != nullptr)
+        tracker().add(*a.dptr, *a.pPitch * a.Height, KLAB_MEMORY_DEVICE, nullptr, d.context);
       return;
     }
     case KLAB_ID(cuMemAllocAsync):
@@ -236,13 +298,14 @@ void after_call(CUpti_CallbackId id, const CUpti_CallbackData& d) {
     case KLAB_ID(cuMemHostAlloc):
     case KLAB_ID(cuMemHostAlloc_v2): {
       const auto& a = *static_cast<const cuMemAllocHost_v2_params*>(p);  // both begin so
-      if (a.pp != nullptr) tracker().add(number(*a.pp), a.bytesize, KLAB_MEMORY_PINNED_HOST);
+      if (a.pp != nullptr)
+        tracker().add(number(*a.pp), a.bytesize, KLAB_MEMORY_PINNED_HOST, nullptr, d.context);
       return;
     }
     case KLAB_ID(cuMemHostRegister):
     case KLAB_ID(cuMemHostRegister_v2): {
       const auto& a = *static_cast<const cuMemHostRegister_v2_params*>(p);
-      return tracker().add(number(a.p), a.bytesize, KLAB_MEMORY_PINNED_HOST);
+      return tracker().add(number(a.p), a.bytesize, KLAB_MEMORY_PINNED_HOST, nullptr, d.context);
     }
     case KLAB_ID(cuMemCreate): {
       const auto& a = *static_cast<const cuMemCreate_params*>(p);
@@ -307,6 +370,20 @@ void after_call(CUpti_CallbackId id, const CUpti_CallbackData& d) {
       if (a.phGraphExec != nullptr) graph_instantiated(*a.phGraphExec, a.hGraph);
       return;
     }
+    case KLAB_ID(cuGraphExecUpdate):
+    case KLAB_ID(cuGraphExecUpdate_v2): {
+      const auto& a = *static_cast<const cuGraphExecUpdate_v2_params*>(p);  // both begin so
+      return graph_instantiated(a.hGraphExec, a.hGraph);
+    }
+    case KLAB_ID(cuGraphExecKernelNodeSetParams):
+    case KLAB_ID(cuGraphExecKernelNodeSetParams_v2):
+    case KLAB_ID(cuGraphExecMemcpyNodeSetParams):
+    case KLAB_ID(cuGraphExecMemsetNodeSetParams):
+    case KLAB_ID(cuGraphExecChildGraphNodeSetParams):
+    case KLAB_ID(cuGraphExecNodeSetParams):
+    case KLAB_ID(cuGraphNodeSetEnabled):  // all begin with the graph
+      return graph_changed(static_cast<const cuGraphNodeSetEnabled_params*>(p)->hGraphExec,
+                           "a node was set anew");
     case KLAB_ID(cuDevicePrimaryCtxRetain): {
       Inside guard;
       announce_device(static_cast<const cuDevicePrimaryCtxRetain_params*>(p)->dev);
@@ -356,6 +433,10 @@ void driver_call(CUpti_CallbackId id, const CUpti_CallbackData& d) {
       return module_call<cuModuleLoadDataEx_params>(d, failed_call);
     case KLAB_ID(cuModuleLoadFatBinary):
       return module_call<cuModuleLoadFatBinary_params>(d, failed_call);
+    case KLAB_ID(cuLibraryLoadData):
+      return library_call<cuLibraryLoadData_params>(d, failed_call);
+    case KLAB_ID(cuLibraryLoadFromFile):
+      return library_call<cuLibraryLoadFromFile_params>(d, failed_call);
     default:
       break;
   }
@@ -370,6 +451,7 @@ void resource_event(CUpti_CallbackId id, const CUpti_ResourceData& r) {
     case CUPTI_CBID_RESOURCE_CONTEXT_CREATED:
       return streams().context_created(r.context);
     case CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING:
+      tracker().context_destroyed(r.context);
       return streams().context_destroyed(r.context);
     case CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING:
       return streams().destroyed(r.resourceHandle.stream);

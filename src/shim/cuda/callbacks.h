@@ -11,6 +11,8 @@ namespace klab::shim {
 std::string subscribe_capture();
 std::string subscribe_trace();
 void CUPTIAPI on_callback(void* user, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* data);
+/// Connects to klab and nothing more: whoever fills driver() calls on_callback() himself (tests).
+void begin_without_driver();
 /// From now on every callback returns at once.
 void end_callbacks();
 

@@ -5,20 +5,18 @@
 #include <chrono>
 #include <memory>
 #include <new>
-#include <unordered_map>
 
 #include "shim/common/link.h"
 #include "shim/cuda/device.h"
 #include "shim/cuda/drain.h"
 #include "shim/cuda/driver.h"
+#include "shim/cuda/graph.h"
 #include "shim/cuda/snapshot.h"
 
 namespace klab::shim {
 namespace {
 
 constexpr auto kOneAtATime = std::chrono::seconds(60);
-constexpr std::size_t kMaxNodes = 1u << 20;  // of one graph
-constexpr int kMaxDepth = 16;                // of child graphs
 
 struct Active {
   Kernel* kernel = nullptr;
@@ -33,15 +31,6 @@ thread_local Active* active = nullptr;
 
 std::timed_mutex& capture_lock() {
   static std::timed_mutex* const the = new std::timed_mutex;
-  return *the;
-}
-
-struct Graphs {
-  std::mutex lock;
-  std::unordered_map<CUgraphExec, std::vector<Kernel*>> wanted;  // matching kernels, in node order
-};
-Graphs& graphs() {
-  static Graphs* const the = new Graphs;
   return *the;
 }
 
@@ -88,6 +77,14 @@ void drop_events(Active& a) {
   a.begin = a.end = nullptr;
 }
 
+// Nothing is launched from here on; what came in between is waited for.
+std::string close_gate(std::uint64_t deadline_ns) {
+  streams().set_gate(Gate::draining);
+  if (std::string why = streams().drain(deadline_ns); !why.empty()) return why;
+  streams().set_gate(Gate::closed);
+  return streams().drain(deadline_ns);
+}
+
 // All of one capture that comes before the launch. Empty refusal and a snapshot: the launch is captured.
 std::string begin_capture(Active& a) {
   const std::uint64_t deadline = link().config().deadline_ns;
@@ -96,13 +93,10 @@ std::string begin_capture(Active& a) {
   if (!why.empty()) return why;
   if (!send_code(*a.kernel, *a.resolved.code)) return {};
   streams().seen(a.context);
-  streams().set_gate(Gate::draining);
-  if (why = streams().drain(deadline); !why.empty()) return why;
-  // Nothing is launched from here on; what came in between is waited for.
-  streams().set_gate(Gate::closed);
-  if (why = streams().drain(deadline); !why.empty()) return why;
+  if (why = close_gate(deadline); !why.empty()) return why;
   const std::uint32_t device = announce_current_device();
-  auto snapshot = std::make_unique<Snapshot>(*a.kernel, a.resolved, a.launch, device, a.nth, counts().sequence.load());
+  auto snapshot =
+      std::make_unique<Snapshot>(*a.kernel, a.resolved, a.launch, device, a.nth, counts().sequence.load());
   switch (snapshot->before()) {
     case Snapshot::Step::refused:
       return snapshot->refusal();
@@ -157,6 +151,7 @@ void finish(Active& a, const std::string& refusal, bool stopped) {
 void launch_begins(const Launch& launch, const char* symbol, CUcontext context) {
   counts().sequence.fetch_add(1, std::memory_order_relaxed);
   if (active != nullptr) return;  // its exit was not seen
+  if (launch.real_stream() == CU_STREAM_PER_THREAD) streams().per_thread_used();
   Kernel* kernel = nullptr;
   {
     Inside guard;
@@ -170,6 +165,7 @@ void launch_begins(const Launch& launch, const char* symbol, CUcontext context) 
   if (driver().StreamIsCapturing(launch.real_stream(), &status) == CUDA_SUCCESS &&
       status != CU_STREAM_CAPTURE_STATUS_NONE)
     return;
+  if (!counts().finished.load(std::memory_order_relaxed)) note_code(launch.function, *kernel);
   std::uint64_t nth = 0;
   if (!take_number(*kernel, nth)) return;
   const std::uint64_t started = now_ns();
@@ -208,66 +204,74 @@ void launch_ended(CUresult result) {
 
 namespace {
 
-void collect_kernels(CUgraph graph, int depth, std::vector<Kernel*>& found) {
-  const Driver& d = driver();
-  std::size_t count = 0;
-  if (d.GraphGetNodes(graph, nullptr, &count) != CUDA_SUCCESS || count == 0 || count > kMaxNodes) return;
-  std::vector<CUgraphNode> nodes(count);
-  if (d.GraphGetNodes(graph, nodes.data(), &count) != CUDA_SUCCESS) return;
-  nodes.resize(std::min(count, nodes.size()));
-  for (const CUgraphNode node : nodes) {
-    CUgraphNodeType type{};
-    if (d.GraphNodeGetType(node, &type) != CUDA_SUCCESS) continue;
-    if (type == CU_GRAPH_NODE_TYPE_KERNEL) {
-      CUDA_KERNEL_NODE_PARAMS params{};
-      if (d.GraphKernelNodeGetParams(node, &params) != CUDA_SUCCESS) continue;
-      CUfunction f = params.func != nullptr ? params.func : reinterpret_cast<CUfunction>(params.kern);
-      if (f == nullptr) continue;
-      if (Kernel* k = wanted_kernel(f, nullptr); k != nullptr) found.push_back(k);
-    } else if (type == CU_GRAPH_NODE_TYPE_GRAPH && depth < kMaxDepth && d.GraphChildGraphNodeGetGraph != nullptr) {
-      CUgraph child = nullptr;
-      if (d.GraphChildGraphNodeGetGraph(node, &child) == CUDA_SUCCESS && child != nullptr)
-        collect_kernels(child, depth + 1, found);
+// The node run by us, captured, and everything put back before the program's own launch.
+void capture_node(const GraphCopy& copy, std::size_t index, Kernel& kernel, std::uint64_t nth,
+                  CUcontext context) {
+  const std::uint64_t started = now_ns();
+  if (!capture_lock().try_lock_for(kOneAtATime)) {
+    refuse(kernel, nth, "another thread's capture did not end");
+    tell_submitted(static_cast<double>(now_ns() - started) / 1e6, true);
+    return;
+  }
+  Active a;
+  a.kernel = &kernel;
+  a.nth = nth;
+  a.started = started;
+  a.context = context;
+  const std::uint64_t deadline = link().config().deadline_ns;
+  NodeStage stage;
+  NodeLaunch node;
+  streams().seen(context);
+  std::string why = close_gate(deadline);
+  if (why.empty()) why = stage.prepare(copy, index, deadline);
+  Snapshot::Step step = Snapshot::Step::stopped;
+  if (why.empty() && node_launch(copy, index, node, why)) {
+    a.launch = node.launch;
+    a.launch.stream = stage.stream();
+    why = begin_capture(a);
+    if (a.snapshot) {
+      CUlaunchConfig config{};
+      const Launch& l = a.launch;
+      config.gridDimX = l.grid[0], config.gridDimY = l.grid[1], config.gridDimZ = l.grid[2];
+      config.blockDimX = l.block[0], config.blockDimY = l.block[1], config.blockDimZ = l.block[2];
+      config.sharedMemBytes = l.dynamic_shared;
+      config.hStream = l.stream;
+      config.attrs = node.attributes.data();
+      config.numAttrs = static_cast<unsigned>(node.attributes.size());
+      why = end_capture(a, driver().LaunchKernelEx(&config, l.function, l.parameters, l.extra), step);
     }
   }
+  if (const std::string lost = stage.restore(); !lost.empty()) {
+    // The program would go on with memory that is not its own: this is told whatever else went wrong.
+    log("the program's memory could not be put back after a node of its CUDA graph was taken: %s",
+        lost.c_str());
+    why = "the program's memory could not be put back: " + lost;
+    step = Snapshot::Step::refused;
+  }
+  finish(a, why, step != Snapshot::Step::go);
 }
 
 }  // namespace
 
-void graph_instantiated(CUgraphExec exec, CUgraph graph) {
-  const Driver& d = driver();
-  if (d.GraphGetNodes == nullptr || d.GraphNodeGetType == nullptr || d.GraphKernelNodeGetParams == nullptr) return;
+void graph_launch_begins(CUgraphExec exec, CUstream stream, CUcontext context) {
+  const std::shared_ptr<GraphCopy> copy = graph_copy(exec);
+  if (!copy) return;
   Inside guard;
   const Relaxed relaxed;
-  std::vector<Kernel*> found;
-  collect_kernels(graph, 0, found);
-  std::lock_guard hold(graphs().lock);
-  if (found.empty())
-    graphs().wanted.erase(exec);
-  else
-    graphs().wanted[exec] = std::move(found);
-}
-
-void graph_forgotten(CUgraphExec exec) {
-  std::lock_guard hold(graphs().lock);
-  graphs().wanted.erase(exec);
-}
-
-void graph_launch_begins(CUgraphExec exec, CUstream stream) {
-  std::vector<Kernel*> kernels;
-  {
-    std::lock_guard hold(graphs().lock);
-    const auto it = graphs().wanted.find(exec);
-    if (it == graphs().wanted.end()) return;
-    kernels = it->second;
-  }
-  Inside guard;
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  if (driver().StreamIsCapturing(stream, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE) return;
-  for (Kernel* k : kernels) {
+  if (driver().StreamIsCapturing(stream, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE)
+    return;
+  for (std::size_t i = 0; i < copy->nodes.size(); ++i) {
+    Kernel* kernel = copy->nodes[i].kernel;
+    if (kernel == nullptr) continue;
     std::uint64_t nth = 0;
-    if (!take_number(*k, nth)) continue;
-    refuse(*k, nth, "it runs as a node of a CUDA graph, which is not taken apart; run the program without graphs");
+    if (!take_number(*kernel, nth)) continue;
+    if (copy->refusal.empty()) {
+      capture_node(*copy, i, *kernel, nth, context);
+      continue;
+    }
+    refuse(*kernel, nth,
+           copy->refusal + "; run the program without graphs, or ask for an execution outside one");
     tell_submitted(0, true);
   }
 }
@@ -275,7 +279,7 @@ void graph_launch_begins(CUgraphExec exec, CUstream stream) {
 void capture_after_fork() {
   active = nullptr;
   new (&capture_lock()) std::timed_mutex;
-  new (&graphs().lock) std::mutex;
+  graphs_after_fork();
 }
 
 }  // namespace klab::shim

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shim/cuda/copier.h"
 
+#include <sys/uio.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 #include "shim/common/link.h"
@@ -12,6 +16,22 @@ namespace klab::shim {
 namespace {
 constexpr std::size_t kInFlight = 8;  // below half of the ring's slots
 static_assert(kInFlight <= KLAB_SLOTS / 2);
+
+// Memory of this process through the kernel: a program that has unmapped what it registered is refused, not
+// killed.
+bool read_own(std::uint64_t address, std::byte* to, std::size_t size) {
+  while (size != 0) {
+    const iovec mine{to, size}, from{reinterpret_cast<void*>(address), size};
+    const ssize_t n = ::process_vm_readv(::getpid(), &mine, 1, &from, 1, 0);
+    if (n < 0 && (errno == EPERM || errno == ENOSYS)) {  // a sandbox without the call
+      std::memcpy(to, reinterpret_cast<const void*>(address), size);
+      return true;
+    }
+    if (n <= 0) return false;
+    address += static_cast<std::uint64_t>(n), to += n, size -= static_cast<std::size_t>(n);
+  }
+  return true;
+}
 }  // namespace
 
 std::string Copier::open(std::uint64_t deadline_ns) {
@@ -29,7 +49,8 @@ std::string Copier::open(std::uint64_t deadline_ns) {
   }
   // Pinned, copies run at the bus's speed; without it they are slower and as right.
   if (std::byte* ring = link().ring(); ring != nullptr)
-    if (d.MemHostRegister(ring, link().ring_bytes(), CU_MEMHOSTREGISTER_PORTABLE) == CUDA_SUCCESS) pinned_ = ring;
+    if (d.MemHostRegister(ring, link().ring_bytes(), CU_MEMHOSTREGISTER_PORTABLE) == CUDA_SUCCESS)
+      pinned_ = ring;
   return {};
 }
 
@@ -48,7 +69,8 @@ void Copier::close() {
   pinned_ = nullptr;
 }
 
-bool Copier::land(std::uint32_t kind, std::uint32_t region, bool only_scan, const Scan& scan, std::string& why) {
+bool Copier::land(std::uint32_t kind, std::uint32_t region, bool only_scan, const Scan& scan,
+                  std::string& why) {
   const Flight f = flights_.front();
   if (why = Streams::wait(f.event, deadline_ns_); !why.empty()) {
     why = "a copy of its memory failed: " + why;
@@ -67,20 +89,24 @@ bool Copier::land(std::uint32_t kind, std::uint32_t region, bool only_scan, cons
   return true;
 }
 
-bool Copier::send(std::uint32_t kind, std::uint32_t region, std::uint64_t address, std::uint64_t size, bool host,
-                  bool only_scan, const Scan& scan, std::string& why) {
+bool Copier::send(std::uint32_t kind, std::uint32_t region, std::uint64_t address, std::uint64_t size,
+                  bool host, bool only_scan, const Scan& scan, std::string& why) {
   const Driver& d = driver();
   if (only_scan && !scan) return true;
   for (std::uint64_t at = 0; at < size; at += KLAB_SLOT_BYTES) {
     const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(KLAB_SLOT_BYTES, size - at));
     if (host) {
-      const auto* from = reinterpret_cast<const std::byte*>(address + at);
-      if (only_scan)
-        scan(from, n);
-      else if (!link().send_data(kind, region, at, from, n, &from))
+      std::uint32_t slot = 0;
+      std::byte* to = link().take_slot(&slot);
+      if (to == nullptr) return false;
+      if (!read_own(address + at, to, n)) {
+        link().give_back(slot);
+        why = "host memory that it reaches is registered with CUDA but cannot be read any more";
         return false;
-      else if (scan)
-        scan(from, n);
+      }
+      if (!only_scan && !link().send_slot(kind, region, at, slot, n)) return false;
+      if (scan) scan(to, n);
+      if (only_scan) link().give_back(slot);
       continue;
     }
     if (events_.empty() && !land(kind, region, only_scan, scan, why)) return false;

@@ -22,8 +22,8 @@ class Copier {
   /// In the context that is current. Empty: done.
   std::string open(std::uint64_t deadline_ns);
   void close();
-  /// Sends [address, address + size) as data of `region`, or only scans it. `host`: the address is read by the CPU.
-  /// False: klab is gone when `why` stays empty, else what the driver said. `scan` may be empty.
+  /// Sends [address, address + size) as data of `region`, or only scans it. `host`: the address is read by
+  /// the CPU. False: klab is gone when `why` stays empty, else what the driver said. `scan` may be empty.
   bool send(std::uint32_t kind, std::uint32_t region, std::uint64_t address, std::uint64_t size, bool host,
             bool only_scan, const Scan& scan, std::string& why);
   /// A whole array with packed rows into `bytes`.

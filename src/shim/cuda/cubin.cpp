@@ -35,7 +35,9 @@ std::string_view text_at(std::span<const std::byte> table, std::uint64_t offset)
   return length == most ? std::string_view{} : std::string_view(begin, length);
 }
 
-bool starts_with(std::string_view text, std::string_view start) { return text.substr(0, start.size()) == start; }
+bool starts_with(std::string_view text, std::string_view start) {
+  return text.substr(0, start.size()) == start;
+}
 
 }  // namespace
 
@@ -50,7 +52,8 @@ Cubin::Cubin(std::span<const std::byte> bytes) {
   const auto first = at<Elf64_Shdr>(bytes, header.e_shoff);
   const std::uint64_t count = header.e_shnum != 0 ? header.e_shnum : first.sh_size;
   const std::uint64_t names = header.e_shstrndx != SHN_XINDEX ? header.e_shstrndx : first.sh_link;
-  if (count > kMaxSections || names >= count || !inside(header.e_shoff, count * sizeof(Elf64_Shdr), bytes.size()))
+  if (count > kMaxSections || names >= count ||
+      !inside(header.e_shoff, count * sizeof(Elf64_Shdr), bytes.size()))
     return;
   auto data_of = [&](const Elf64_Shdr& s) -> std::span<const std::byte> {
     if (s.sh_type == SHT_NOBITS || !inside(s.sh_offset, s.sh_size, bytes.size())) return {};
@@ -65,7 +68,8 @@ Cubin::Cubin(std::span<const std::byte> bytes) {
 }
 
 const Cubin::Section* Cubin::section(std::string_view name) const {
-  const auto it = std::find_if(sections_.begin(), sections_.end(), [&](const Section& s) { return s.name == name; });
+  const auto it =
+      std::find_if(sections_.begin(), sections_.end(), [&](const Section& s) { return s.name == name; });
   return it != sections_.end() ? &*it : nullptr;
 }
 
@@ -116,7 +120,8 @@ std::optional<std::vector<Parameter>> Cubin::parameters(std::string_view mangled
     }
     i += length;
   }
-  std::sort(all.begin(), all.end(), [](const Parameter& a, const Parameter& b) { return a.offset < b.offset; });
+  std::sort(all.begin(), all.end(),
+            [](const Parameter& a, const Parameter& b) { return a.offset < b.offset; });
   std::uint32_t end = 0;
   for (const Parameter& p : all) {
     if (p.offset < end || p.size == 0) return std::nullopt;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a capture needs of a cubin: which kernels it holds, the layout of their parameters, its variables. The bytes
-// come out of the driver, yet nothing in them is trusted. Not here: instructions, resource figures (compile/).
+// What a capture needs of a cubin: which kernels it holds, the layout of their parameters, its variables. The
+// bytes come out of the driver, yet nothing in them is trusted. Not here: instructions, resource figures
+// (compile/).
 #pragma once
 #include <cstddef>
 #include <cstdint>

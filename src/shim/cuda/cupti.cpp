@@ -6,6 +6,7 @@
 #include <link.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <vector>
@@ -23,8 +24,8 @@ int see_object(dl_phdr_info* info, std::size_t, void* found) {
   return 1;
 }
 
-// Folders of Python packages that the program has libraries of: a process that runs inside a framework has its
-// nvidia/ packages beside it.
+// Folders of Python packages that the program has libraries of: a process that runs inside a framework has
+// its nvidia/ packages beside it.
 int see_packages(dl_phdr_info* info, std::size_t, void* found) {
   if (info->dlpi_name == nullptr) return 0;
   const std::string name = info->dlpi_name;
@@ -57,8 +58,8 @@ std::vector<std::string> interpreters() {
 bool fill(void* library) {
   Cupti& c = cupti();
   bool all = true;
-#define KLAB_LOAD(member, declared)                                                \
-  c.member = reinterpret_cast<decltype(c.member)>(::dlsym(library, #declared));    \
+#define KLAB_LOAD(member, declared)                                             \
+  c.member = reinterpret_cast<decltype(c.member)>(::dlsym(library, #declared)); \
   all = all && c.member != nullptr;
   KLAB_CUPTI_CALLS(KLAB_LOAD)
 #undef KLAB_LOAD
@@ -82,14 +83,18 @@ std::string failed(const char* call, CUptiResult result) {
 std::string load_cupti(std::string (*use)()) {
   std::string tried;
   bool conflict = false;
+  std::vector<void*> seen;  // one file has several names
   auto attempt = [&](const std::string& file, int more_flags) {
     if (conflict) return false;
     void* library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | more_flags);
     if (library == nullptr) {
-      if (const char* why = ::dlerror(); why != nullptr && more_flags == 0 && file.find('/') != std::string::npos)
+      if (const char* why = ::dlerror();
+          why != nullptr && more_flags == 0 && file.find('/') != std::string::npos)
         tried += (tried.empty() ? "" : "; ") + std::string(why);
       return false;
     }
+    if (std::find(seen.begin(), seen.end(), library) != seen.end()) return false;
+    seen.push_back(library);
     const std::string why = fill(library) ? use() : "it lacks functions that are needed";
     if (why.empty()) return true;  // stays open for as long as the process lives
     tried += (tried.empty() ? "" : "; ") + file + ": " + why;
@@ -112,12 +117,19 @@ std::string load_cupti(std::string (*use)()) {
                               "/nvidia/cuda_cupti/lib/libcupti.so.12"})
       if (::access((folder + below).c_str(), R_OK) == 0) beside.push_back(folder + below);
   // Of the packages that the program runs with, before the toolkit's; who names one gets that first.
-  files.insert(std::getenv("KLAB_CUPTI") != nullptr ? files.end() : files.begin(), beside.begin(), beside.end());
+  files.insert(std::getenv("KLAB_CUPTI") != nullptr ? files.end() : files.begin(), beside.begin(),
+               beside.end());
   for (const std::string& file : files)
     if (attempt(file, 0)) return {};
   for (const char* name : {"libcupti.so.13", "libcupti.so.12", "libcupti.so"})
     if (attempt(name, 0)) return {};
-  return tried.empty() ? "no libcupti was found" : tried;
+  if (tried.empty())
+    return "no libcupti was found; install the CUDA toolkit's CUPTI or the Python package nvidia-cuda-cupti, "
+           "or name the "
+           "file in KLAB_CUPTI";
+  return tried +
+         (conflict ? "; another CUPTI client is in the process: a profiler, a debugger, or its own profiling"
+                   : "; name a libcupti that fits the driver in KLAB_CUPTI");
 }
 
 }  // namespace klab::shim

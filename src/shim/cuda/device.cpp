@@ -44,11 +44,13 @@ int attribute(CUdevice device, CUdevice_attribute which) {
 
 std::string version_in(const std::string& text) {
   const std::string line = text.substr(0, text.find('\n'));
-  // The first word of digits and dots with a dot in it: "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  ...".
+  // The first word of digits and dots with a dot in it: "NVRM version: NVIDIA UNIX x86_64 Kernel Module
+  // 580.95.05  ...".
   for (std::size_t at = 0; at < line.size();) {
     const std::size_t end = std::min(line.find(' ', at), line.size());
     const std::string word = line.substr(at, end - at);
-    const bool digits = std::all_of(word.begin(), word.end(), [](unsigned char c) { return std::isdigit(c) || c == '.'; });
+    const bool digits =
+        std::all_of(word.begin(), word.end(), [](unsigned char c) { return std::isdigit(c) || c == '.'; });
     if (digits && word.find('.') != std::string::npos && word.size() > 2) return word;
     at = end + 1;
   }
@@ -66,7 +68,8 @@ std::uint32_t announce_device(CUdevice device) {
   klab_device record{};
   record.device = number;
   record.api = KLAB_API_CUDA;
-  record.type = attribute(device, CU_DEVICE_ATTRIBUTE_INTEGRATED) != 0 ? 1 : 2;  // as VkPhysicalDeviceType has them
+  record.type =
+      attribute(device, CU_DEVICE_ATTRIBUTE_INTEGRATED) != 0 ? 1 : 2;  // as VkPhysicalDeviceType has them
   record.vendor_id = 0x10de;
   record.device_id =
       static_cast<std::uint32_t>(attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) * 10 +
@@ -89,7 +92,8 @@ std::uint32_t announce_device(CUdevice device) {
   record.driver_length = static_cast<std::uint32_t>(maker.size());
   record.driver_version_length = static_cast<std::uint32_t>(driver_version.size());
   std::lock_guard hold(all.lock);
-  if (all.told.insert(device).second) link().send(&record, sizeof record, KLAB_DEVICE, {name, maker, driver_version});
+  if (all.told.insert(device).second)
+    link().send(&record, sizeof record, KLAB_DEVICE, {name, maker, driver_version});
   return number;
 }
 

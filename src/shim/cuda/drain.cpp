@@ -65,9 +65,9 @@ void Streams::destroyed(CUstream stream) {
 
 void Streams::enter(Gate forbidden_from) const {
   if (gate_.load(std::memory_order_acquire) < static_cast<int>(forbidden_from)) return;
-  for (const std::uint64_t start = now_ns(); gate_.load(std::memory_order_acquire) >=
-                                                 static_cast<int>(forbidden_from) &&
-                                             now_ns() - start < kGateNs;)
+  for (const std::uint64_t start = now_ns();
+       gate_.load(std::memory_order_acquire) >= static_cast<int>(forbidden_from) &&
+       now_ns() - start < kGateNs;)
     pause(start);
 }
 
@@ -84,10 +84,31 @@ std::map<CUcontext, std::vector<CUstream>> Streams::copy() const {
   return all;
 }
 
+// Default streams of other threads cannot be queried from here. The legacy default stream comes after all
+// that is in them: an event in it is reached when they are idle.
+std::string Streams::drain_default(CUcontext context, std::uint64_t deadline_ns) const {
+  const Driver& d = driver();
+  const Current current(context);
+  if (!current.ok()) return {};
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  if (d.StreamIsCapturing(CU_STREAM_LEGACY, &status) != CUDA_SUCCESS ||
+      status != CU_STREAM_CAPTURE_STATUS_NONE)
+    return {};  // it must not be touched while a graph is recorded
+  CUevent event = nullptr;
+  if (d.EventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return {};
+  std::string why;
+  if (d.EventRecord(event, CU_STREAM_LEGACY) == CUDA_SUCCESS) why = wait(event, deadline_ns);
+  d.EventDestroy(event);
+  return why.empty() ? why : "the default streams of its threads: " + why;
+}
+
 std::string Streams::drain(std::uint64_t deadline_ns) const {
   const Driver& d = driver();
   const std::uint64_t start = now_ns();
   auto all = copy();
+  if (per_thread_.load(std::memory_order_relaxed))
+    for (const auto& [context, list] : all)
+      if (std::string why = drain_default(context, deadline_ns); !why.empty()) return why;
   for (;;) {
     std::string busy;
     for (auto& [context, list] : all) {
@@ -97,12 +118,14 @@ std::string Streams::drain(std::uint64_t deadline_ns) const {
         list.clear();
         continue;
       }
-      // A stream that was idle once stays so for us: what is launched into it later is caught by the second look.
+      // A stream that was idle once stays so for us: what is launched into it later is caught by the second
+      // look.
       std::vector<CUstream> left;
       for (const CUstream s : list) {
         CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
         // While a graph is recorded, a query would break the recording; what is recorded does not run.
-        if (d.StreamIsCapturing(s, &status) != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE) continue;
+        if (d.StreamIsCapturing(s, &status) != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE)
+          continue;
         const CUresult result = d.StreamQuery(s);
         if (result == CUDA_ERROR_NOT_READY) {
           left.push_back(s);

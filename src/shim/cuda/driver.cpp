@@ -17,8 +17,8 @@ std::string load_driver() {
   if (library == nullptr) return "libcuda.so.1 is not loaded under that name";
   Driver& d = driver();
   std::string missing;
-#define KLAB_DRIVER(member, declared, symbol, required)                             \
-  d.member = reinterpret_cast<decltype(d.member)>(::dlsym(library, symbol));        \
+#define KLAB_DRIVER(member, declared, symbol, required)                      \
+  d.member = reinterpret_cast<decltype(d.member)>(::dlsym(library, symbol)); \
   if (d.member == nullptr && (required)) missing += (missing.empty() ? "" : ", ") + std::string(symbol);
 #include "shim/cuda/driver.def"
 #undef KLAB_DRIVER

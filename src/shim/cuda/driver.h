@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CUDA driver as a table of functions: dlsym on the libcuda that the program has loaded. A test puts its own
-// functions in. Not here: CUPTI (cupti.h).
+// The CUDA driver as a table of functions: dlsym on the libcuda that the program has loaded. A test puts its
+// own functions in. Not here: CUPTI (cupti.h).
 #pragma once
 #include <cuda.h>
+#include <signal.h>
 
 #include <string>
 #include <vector>
@@ -24,7 +25,8 @@ std::string failed(const char* call, CUresult result);
 /// Symbols that load_driver() looks for.
 std::vector<const char*> driver_symbols();
 
-/// A thread in which driver calls of ours may run inside a callback: nested callbacks are ours, and are passed over.
+/// A thread in which driver calls of ours may run inside a callback: nested callbacks are ours, and are
+/// passed over.
 inline thread_local int inside = 0;
 struct Inside {
   Inside() { ++inside; }
@@ -43,6 +45,21 @@ class Relaxed {
  private:
   CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
   bool ok_ = false;
+};
+
+/// Threads that are made while it lives get no signals: the program's are for the program's threads.
+class NoSignals {
+ public:
+  NoSignals() {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~NoSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  NoSignals(const NoSignals&) = delete;
+
+ private:
+  sigset_t before_;
 };
 
 /// `context` is current while it lives.

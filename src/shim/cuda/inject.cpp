@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The entry that the CUDA driver calls from cuInit in a process that has this library in CUDA_INJECTION64_PATH.
-// Whatever fails, the program goes on as if we were not here; klab is told, and tells the user.
+// The entry that the CUDA driver calls from cuInit in a process that has this library in
+// CUDA_INJECTION64_PATH. Whatever fails, the program goes on as if we were not here; klab is told, and tells
+// the user.
 #include <pthread.h>
 
 #include <cstdlib>
@@ -52,6 +53,17 @@ std::string use_for_trace() {
   return start_trace();
 }
 
+}  // namespace
+
+void begin_without_driver() {
+  link().connect();
+  if (!link().live()) return;
+  mode = link().config().mode;
+  ::pthread_atfork(nullptr, nullptr, in_child);
+}
+
+namespace {
+
 void begin() {
   link().connect();
   if (!link().live()) return;
@@ -66,10 +78,6 @@ void begin() {
   why = load_cupti(mode == KLAB_MODE_CAPTURE ? use_for_capture : use_for_trace);
   if (!why.empty()) {
     mode = KLAB_MODE_NONE;
-    if (why.find("MULTIPLE_SUBSCRIBERS") != std::string::npos)
-      why = "another CUPTI client is in the process (a profiler, a debugger, or the program's own profiling): " + why;
-    else
-      why += "; install the CUDA toolkit's CUPTI or the Python package nvidia-cuda-cupti, or name the file in KLAB_CUPTI";
     return note("CUDA in this process", "is not seen: " + why);
   }
   ::pthread_atfork(nullptr, nullptr, in_child);

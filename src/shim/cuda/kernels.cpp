@@ -22,9 +22,9 @@
 namespace klab::shim {
 namespace {
 
-constexpr std::size_t kMaxName = 4096;             // bytes of a name that klab is told
-constexpr std::size_t kMaxKept = 4ull << 30;       // bytes of code kept
-constexpr std::uint64_t kLoadNs = 20'000'000'000;  // for the driver to load a function
+constexpr std::size_t kMaxName = 4096;            // bytes of a name that klab is told
+constexpr std::size_t kMaxKept = 4ull << 30;      // bytes of code kept
+constexpr std::uint64_t kLoadNs = 5'000'000'000;  // for the driver to load a function
 
 // Function handles to kernels without a lock: a launch that is not wanted costs one probe.
 constexpr std::size_t kPlaces = 1u << 15;
@@ -57,6 +57,8 @@ struct Modules {
   std::mutex lock;
   std::vector<std::shared_ptr<const Code>> codes;  // in order of loading
   std::unordered_map<CUmodule, std::shared_ptr<const Code>> of_module;
+  std::unordered_map<CUlibrary, std::shared_ptr<const Code>> of_library;
+  std::unordered_map<CUfunction, std::shared_ptr<const Code>> of_function;
   std::size_t kept = 0;
   bool full = false;
 };
@@ -112,19 +114,32 @@ void send_kernel(const Kernel& k, const Code* code) {
   link().send(&record, sizeof record, KLAB_KERNEL, {name, entry});
 }
 
-std::shared_ptr<const Code> code_of(CUmodule module, const std::string& mangled) {
+// Code that holds the kernel: of its module or library when that is known, else the newest. `several`: others
+// of the same name differ.
+std::shared_ptr<const Code> code_of(CUmodule module, CUlibrary library, const std::string& mangled,
+                                    bool& several) {
   std::vector<std::shared_ptr<const Code>> newest;
   {
     Modules& all = modules();
     std::lock_guard hold(all.lock);
-    if (const auto it = all.of_module.find(module); module != nullptr && it != all.of_module.end()) {
-      if (Cubin(it->second->bytes).has_kernel(mangled)) return it->second;
-    }
-    newest.assign(all.codes.rbegin(), all.codes.rend());
+    if (const auto it = all.of_module.find(module); module != nullptr && it != all.of_module.end())
+      newest.push_back(it->second);
+    if (const auto it = all.of_library.find(library); library != nullptr && it != all.of_library.end())
+      newest.push_back(it->second);
+    const std::size_t sure = newest.size();
+    newest.insert(newest.end(), all.codes.rbegin(), all.codes.rend());
+    for (std::size_t i = 0; i < sure; ++i)
+      if (Cubin(newest[i]->bytes).has_kernel(mangled)) return newest[i];
   }
-  for (const auto& code : newest)
-    if (Cubin(code->bytes).has_kernel(mangled)) return code;
-  return nullptr;
+  std::shared_ptr<const Code> found;
+  for (const auto& code : newest) {
+    if (!Cubin(code->bytes).has_kernel(mangled)) continue;
+    if (!found)
+      found = code;
+    else if (found->bytes != code->bytes)
+      several = true;
+  }
+  return found;
 }
 
 std::optional<std::vector<Parameter>> told_layout(const Resolved& r) {
@@ -144,31 +159,56 @@ std::optional<std::vector<Parameter>> told_layout(const Resolved& r) {
   return ask(driver().KernelGetParamInfo, r.kernel);
 }
 
-// Loads in a thread of our own: should CUPTI keep silent about what happens inside a callback, it does not there.
-void load_elsewhere(CUkernel kernel, CUfunction function) {
+// The driver loads the function in a thread of our own: CUPTI may keep silent about what happens inside a
+// callback, and a module that is loaded silently is lost. Answers with what was loaded, if anything was.
+std::shared_ptr<const Code> load_elsewhere(CUfunction function, bool is_kernel) {
   CUcontext context = nullptr;
-  if (driver().CtxGetCurrent(&context) != CUDA_SUCCESS || context == nullptr) return;
+  if (driver().CtxGetCurrent(&context) != CUDA_SUCCESS || context == nullptr) return nullptr;
   struct Job {
     std::atomic<bool> done{false};
+    std::shared_ptr<const Code> code;
   };
   auto job = std::make_shared<Job>();
+  const NoSignals quiet;
   try {
-    std::thread([job, context, kernel, function] {
+    std::thread([job, context, function, is_kernel] {
       Inside guard;
+      LoadedHere here;
       const Driver& d = driver();
       if (d.CtxSetCurrent(context) == CUDA_SUCCESS) {
-        Relaxed relaxed;
-        CUfunction f = function;
-        if (kernel != nullptr && d.KernelGetFunction != nullptr) d.KernelGetFunction(&f, kernel);
-        if (d.FuncLoad != nullptr && f != nullptr) d.FuncLoad(f);
+        {
+          const Relaxed relaxed;
+          CUfunction f = function;
+          if (is_kernel && d.KernelGetFunction(&f, reinterpret_cast<CUkernel>(function)) != CUDA_SUCCESS)
+            f = nullptr;
+          if (d.FuncLoad != nullptr && f != nullptr) d.FuncLoad(f);
+        }
         d.CtxSetCurrent(nullptr);
       }
-      job->done = true;
+      job->code = here.code;
+      job->done.store(true, std::memory_order_release);
     }).detach();
   } catch (...) {
-    return;
+    return nullptr;
   }
-  for (const std::uint64_t end = now_ns() + kLoadNs; !job->done && now_ns() < end;) ::usleep(50);
+  for (const std::uint64_t start = now_ns(); !job->done.load(std::memory_order_acquire);) {
+    if (now_ns() - start > kLoadNs) return nullptr;
+    ::usleep(20);
+  }
+  return job->code;
+}
+
+// Empty: `function` is a CUfunction, or a CUkernel when `is_kernel`.
+std::string handle_kind(CUfunction function, bool& is_kernel) {
+  const Driver& d = driver();
+  int value = 0;
+  const char* name = nullptr;
+  is_kernel = d.FuncGetName != nullptr
+                  ? d.FuncGetName(&name, function) != CUDA_SUCCESS
+                  : d.FuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_NUM_REGS, function) != CUDA_SUCCESS;
+  if (is_kernel && d.KernelGetFunction == nullptr)
+    return "its function handle is of a kind that this driver gives no access to";
+  return {};
 }
 
 }  // namespace
@@ -189,7 +229,8 @@ std::string demangle(const std::string& mangled) {
 std::string mangled_name(CUfunction function, const char* symbol) {
   const Driver& d = driver();
   const char* name = nullptr;
-  if (d.FuncGetName != nullptr && d.FuncGetName(&name, function) == CUDA_SUCCESS && name != nullptr) return name;
+  if (d.FuncGetName != nullptr && d.FuncGetName(&name, function) == CUDA_SUCCESS && name != nullptr)
+    return name;
   name = nullptr;
   if (d.KernelGetName != nullptr &&
       d.KernelGetName(&name, reinterpret_cast<CUkernel>(function)) == CUDA_SUCCESS && name != nullptr)
@@ -244,47 +285,58 @@ Kernel* wanted_kernel(CUfunction function, const char* symbol) {
   return k.matches ? &k : nullptr;
 }
 
+void note_code(CUfunction function, const Kernel& kernel) {
+  {
+    Modules& all = modules();
+    std::lock_guard hold(all.lock);
+    if (all.of_function.count(function) != 0) return;
+  }
+  bool is_kernel = false;
+  if (!handle_kind(function, is_kernel).empty()) return;
+  std::shared_ptr<const Code> code = load_elsewhere(function, is_kernel);
+  if (code && !Cubin(code->bytes).has_kernel(kernel.mangled)) code.reset();
+  // Null, too, is an answer: it is not asked for again.
+  Modules& all = modules();
+  std::lock_guard hold(all.lock);
+  all.of_function[function] = std::move(code);
+}
+
 Resolved resolve(CUfunction function, const Kernel& kernel, std::string& why) {
   const Driver& d = driver();
   Resolved r;
-  LoadedHere here;
-  int value = 0;
-  const char* name = nullptr;
-  const bool is_function =
-      d.FuncGetName != nullptr
-          ? d.FuncGetName(&name, function) == CUDA_SUCCESS
-          : d.FuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_NUM_REGS, function) == CUDA_SUCCESS;
-  if (is_function) {
-    r.function = function;
-  } else if (d.KernelGetFunction != nullptr) {
+  bool is_kernel = false;
+  if (why = handle_kind(function, is_kernel); !why.empty()) return r;
+  r.function = function;
+  CUlibrary library = nullptr;
+  if (is_kernel) {
     r.kernel = reinterpret_cast<CUkernel>(function);
     if (const CUresult result = d.KernelGetFunction(&r.function, r.kernel); result != CUDA_SUCCESS) {
       why = failed("cuKernelGetFunction", result);
       return r;
     }
-  } else {
-    why = "its function handle is of a kind that this driver gives no access to";
-    return r;
+    if (d.KernelGetLibrary != nullptr && d.KernelGetLibrary(&library, r.kernel) != CUDA_SUCCESS)
+      library = nullptr;
   }
-  // Lazily loaded: asking for it loads it, and the load is heard of in this thread.
-  if (d.FuncLoad != nullptr) d.FuncLoad(r.function);
-  if (d.FuncGetModule != nullptr && d.FuncGetModule(&r.module, r.function) != CUDA_SUCCESS) r.module = nullptr;
-  if (here.code && Cubin(here.code->bytes).has_kernel(kernel.mangled))
-    r.code = here.code;
-  else
-    r.code = code_of(r.module, kernel.mangled);
-  if (!r.code) {
-    load_elsewhere(r.kernel, r.function);
-    r.code = code_of(r.module, kernel.mangled);
+  if (d.FuncGetModule != nullptr && d.FuncGetModule(&r.module, r.function) != CUDA_SUCCESS)
+    r.module = nullptr;
+  Modules& all = modules();
+  {
+    std::lock_guard hold(all.lock);
+    if (const auto it = all.of_function.find(function); it != all.of_function.end()) r.code = it->second;
   }
+  bool several = false;
+  if (!r.code) r.code = code_of(r.module, library, kernel.mangled, several);
   if (!r.code) {
-    Modules& all = modules();
     std::lock_guard hold(all.lock);
     why = all.full ? "its code was not kept: the program loads more code than is kept"
                    : "its code was not seen when the driver loaded it (" + std::to_string(all.codes.size()) +
                          " modules were)";
     return r;
   }
+  if (several)
+    note("code of " + kernel.mangled.substr(0, kMaxName),
+         "is that of the newest of several modules that have a kernel of this name, which may not be the one "
+         "that ran");
   r.layout = told_layout(r);
   if (!r.layout) r.layout = Cubin(r.code->bytes).parameters(kernel.mangled);
   return r;
@@ -349,24 +401,28 @@ void load_begins() {
   load_call->reset();
 }
 
-void load_returned(CUmodule module) {
+void load_returned(CUmodule module, CUlibrary library) {
   if (load_call == nullptr) return;
   const std::unique_ptr<std::shared_ptr<const Code>> ended(load_call);
   load_call = nullptr;
-  if (module == nullptr || !*ended) return;
+  if (!*ended) return;
   Modules& all = modules();
   std::lock_guard hold(all.lock);
-  all.of_module[module] = *ended;
+  if (module != nullptr) all.of_module[module] = *ended;
+  if (library != nullptr) all.of_library[library] = *ended;
 }
 
-void forget_handles(CUmodule module) {
+void forget_handles(CUmodule module, CUlibrary library) {
   {
     Modules& all = modules();
     std::lock_guard hold(all.lock);
     if (module != nullptr) all.of_module.erase(module);
+    if (library != nullptr) all.of_library.erase(library);
+    all.of_function.clear();
   }
   for (Place& p : places)
-    if (p.function.load(std::memory_order_relaxed) != nullptr) p.kernel.store(nullptr, std::memory_order_release);
+    if (p.function.load(std::memory_order_relaxed) != nullptr)
+      p.kernel.store(nullptr, std::memory_order_release);
 }
 
 void kernels_after_fork() {

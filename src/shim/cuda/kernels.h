@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which kernel a function handle is, how often it ran, whether it is wanted; and the code objects that the driver
-// loaded. Not here: launches (callbacks.cpp).
+// Which kernel a function handle is, how often it ran, whether it is wanted; and the code objects that the
+// driver loaded. Not here: launches (callbacks.cpp).
 #pragma once
 #include <cuda.h>
 
@@ -58,8 +58,11 @@ Kernel& kernel_named(const std::string& mangled);
 std::string mangled_name(CUfunction function, const char* symbol);
 std::string demangle(const std::string& mangled);
 
-/// Everything that a capture needs; makes the driver load what is loaded lazily. Empty `why`: done.
-/// No lock of ours may be held.
+/// A wanted kernel's function is seen: its code is noted while it can be told apart from code of the same
+/// name. At the first launch of a handle this makes the driver load what it would load for that launch
+/// anyway.
+void note_code(CUfunction function, const Kernel& kernel);
+/// Everything that a capture needs. Empty `why`: done. No lock of ours may be held.
 Resolved resolve(CUfunction function, const Kernel& kernel, std::string& why);
 
 /// KERNEL with its code, unless klab has just that.
@@ -69,11 +72,11 @@ void send_counts();
 // What callbacks tell of modules. Safe under the driver's locks: no driver call, no wait.
 void module_loaded(std::uint32_t module_id, const void* cubin, std::size_t size);
 void module_unloading(std::uint32_t module_id);
-/// The load call that this thread is in has returned `module` (or null: a library).
-void load_returned(CUmodule module);
+/// The load call that this thread is in has returned this module or library; both null: it failed.
+void load_returned(CUmodule module, CUlibrary library);
 void load_begins();
 /// Handles may be given out again.
-void forget_handles(CUmodule module);
+void forget_handles(CUmodule module, CUlibrary library);
 
 void kernels_after_fork();
 

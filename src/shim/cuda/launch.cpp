@@ -16,8 +16,8 @@ CUstream Launch::real_stream() const {
   return per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
 }
 
-std::vector<std::byte> pack_arguments(const Launch& launch, const std::optional<std::vector<Parameter>>& layout,
-                                      std::string& why) {
+std::vector<std::byte> pack_arguments(const Launch& launch,
+                                      const std::optional<std::vector<Parameter>>& layout, std::string& why) {
   std::vector<std::byte> bytes;
   if (launch.parameters != nullptr && (!layout || !layout->empty())) {
     if (!layout) {
@@ -94,7 +94,8 @@ Attributes read_attributes(const Launch& launch) {
                            static_cast<int>(a.value.clusterSchedulingPolicyPreference)});
         break;
       case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
-        all.set.push_back({"programmatic_stream_serialization", a.value.programmaticStreamSerializationAllowed});
+        all.set.push_back(
+            {"programmatic_stream_serialization", a.value.programmaticStreamSerializationAllowed});
         break;
       case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
         leave("programmatic_event", kOther);
@@ -121,6 +122,12 @@ Attributes read_attributes(const Launch& launch) {
         unsigned value;
         std::memcpy(&value, &a.value, sizeof value);
         all.set.push_back({"preferred_shared_memory_carveout", static_cast<std::int32_t>(value)});
+        break;
+      }
+      case 16: {  // CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING
+        unsigned value;
+        std::memcpy(&value, &a.value, sizeof value);
+        all.set.push_back({"nvlink_util_centric_scheduling", value});
         break;
       }
       default:

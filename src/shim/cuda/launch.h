@@ -30,10 +30,11 @@ struct Launch {
   CUstream real_stream() const;
 };
 
-/// The parameter buffer as the kernel gets it: packed by `layout`, or the program's own packed buffer. Empty `why`:
-/// done. Bytes between parameters are zero. `layout` may be absent for a packed buffer, and for no parameters at all.
-std::vector<std::byte> pack_arguments(const Launch& launch, const std::optional<std::vector<Parameter>>& layout,
-                                      std::string& why);
+/// The parameter buffer as the kernel gets it: packed by `layout`, or the program's own packed buffer. Empty
+/// `why`: done. Bytes between parameters are zero. `layout` may be absent for a packed buffer, and for no
+/// parameters at all.
+std::vector<std::byte> pack_arguments(const Launch& launch,
+                                      const std::optional<std::vector<Parameter>>& layout, std::string& why);
 
 struct Attribute {
   std::string name;

@@ -72,7 +72,8 @@ Snapshot::Step Snapshot::before() {
       paid = regions_.size();
       if (!ask_size(false)) return Step::stopped;
     }
-    if (!announce(i) || !send(i, KLAB_DATA_PRE, true)) return refusal_.empty() ? Step::stopped : Step::refused;
+    if (!announce(i) || !send(i, KLAB_DATA_PRE, true))
+      return refusal_.empty() ? Step::stopped : Step::refused;
   }
   if (count_only_) {
     ask_size(true);
@@ -98,16 +99,22 @@ void Snapshot::collect_variables() {
   if (resolved_.kernel != nullptr && d.KernelGetLibrary != nullptr &&
       d.KernelGetLibrary(&library, resolved_.kernel) != CUDA_SUCCESS)
     library = nullptr;
+  std::size_t lost = 0;
+  std::string names, first_error;
   for (const Variable& v : Cubin(resolved_.code->bytes).variables()) {
     CUdeviceptr address = 0;
     std::size_t size = 0;
     CUresult result = CUDA_ERROR_NOT_FOUND;
-    if (resolved_.module != nullptr) result = d.ModuleGetGlobal(&address, &size, resolved_.module, v.name.c_str());
+    if (resolved_.module != nullptr)
+      result = d.ModuleGetGlobal(&address, &size, resolved_.module, v.name.c_str());
     if (result != CUDA_SUCCESS && library != nullptr && d.LibraryGetGlobal != nullptr)
       result = d.LibraryGetGlobal(&address, &size, library, v.name.c_str());
     if (result != CUDA_SUCCESS || address == 0 || size == 0) {
-      note("module variable " + v.name,
-           "is not captured: " + (result != CUDA_SUCCESS ? failed("cuModuleGetGlobal", result) : "it has no memory"));
+      // Texts that the compiler made ("$str") have no name to the driver, and come with the code.
+      if (v.name[0] == '$') continue;
+      if (++lost <= 8) names += (names.empty() ? "" : ", ") + v.name;
+      if (first_error.empty())
+        first_error = result != CUDA_SUCCESS ? failed("cuModuleGetGlobal", result) : "it has no memory";
       continue;
     }
     Region r;
@@ -122,7 +129,12 @@ void Snapshot::collect_variables() {
     total_ += size;
     regions_.push_back(std::move(r));
   }
-  std::sort(variables_.begin(), variables_.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
+  if (lost != 0)
+    note((lost == 1 ? "module variable " : std::to_string(lost) + " module variables: ") + names +
+             (lost > 8 ? ", ..." : ""),
+         "not captured: " + first_error);
+  std::sort(variables_.begin(), variables_.end(),
+            [](const Range& a, const Range& b) { return a.begin < b.begin; });
 }
 
 // What was allocated before we listened, or by a call that is not known here: the driver knows it by address.
@@ -149,7 +161,7 @@ void Snapshot::confirm_arguments() {
     Range r;
     r.begin = begin, r.size = size;
     r.id = kSymbolAllocations / 2 + more.size();
-    r.memory = managed != 0                   ? KLAB_MEMORY_MANAGED
+    r.memory = managed != 0                 ? KLAB_MEMORY_MANAGED
                : type == CU_MEMORYTYPE_HOST ? KLAB_MEMORY_PINNED_HOST
                                             : KLAB_MEMORY_DEVICE;
     more.push_back(r);
@@ -249,7 +261,8 @@ void Snapshot::reach_texture(std::uint64_t handle) {
       format = linear.format;
       r.channels = linear.numChannels;
       r.linear_bytes = linear.sizeInBytes;
-      if (const unsigned texel = format_bytes(format) * r.channels; texel != 0) r.width = linear.sizeInBytes / texel;
+      if (const unsigned texel = format_bytes(format) * r.channels; texel != 0)
+        r.width = linear.sizeInBytes / texel;
       r.region = reach(linear.devPtr, KLAB_REACHED_ARGUMENT);
       if (r.region != kNoRegion) r.offset = linear.devPtr - regions_[r.region].begin;
       break;
@@ -333,6 +346,8 @@ void Snapshot::send_head() {
     attribute("function.preferred_shared_memory_carveout", carveout);
   if (of_function(CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 0) != 0)
     attribute("function.non_portable_cluster_size_allowed", 1);
+  if (const int policy = of_function(CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE, 0); policy != 0)
+    attribute("function.cluster_scheduling_policy_preference", policy);
 }
 
 bool Snapshot::ask_size(bool final) {
@@ -356,7 +371,8 @@ bool Snapshot::announce(std::uint32_t index) {
   record.allocation_offset = r.allocation_offset;
   record.memory = r.memory;
   record.name_length = static_cast<std::uint32_t>(std::min<std::size_t>(r.name.size(), KLAB_MAX_TEXT));
-  return link().send(&record, sizeof record, KLAB_REGION, {std::string_view(r.name).substr(0, record.name_length)});
+  return link().send(&record, sizeof record, KLAB_REGION,
+                     {std::string_view(r.name).substr(0, record.name_length)});
 }
 
 bool Snapshot::send(std::uint32_t index, std::uint32_t kind, bool first) {
@@ -375,7 +391,8 @@ bool Snapshot::send(std::uint32_t index, std::uint32_t kind, bool first) {
   Copier::Scan see;
   if (first && (scanning() || for_textures))
     see = [&](const std::byte* bytes, std::size_t size) { scan(bytes, size, for_textures); };
-  return copier_.send(kind, index, r.begin, r.size, r.read_by_host, count_only_, see, refusal_) && refusal_.empty();
+  return copier_.send(kind, index, r.begin, r.size, r.read_by_host, count_only_, see, refusal_) &&
+         refusal_.empty();
 }
 
 // At memory speed: one subtraction and comparison a word, eight words a step.

@@ -26,9 +26,14 @@ class Snapshot {
     refused,  // refusal() says why; klab has not been told
     stopped   // klab wants no more of it, or is gone
   };
-  Snapshot(Kernel& kernel, const Resolved& resolved, const Launch& launch, std::uint32_t device, std::uint64_t nth,
-           std::uint64_t sequence)
-      : kernel_(kernel), resolved_(resolved), launch_(launch), device_(device), nth_(nth), sequence_(sequence) {}
+  Snapshot(Kernel& kernel, const Resolved& resolved, const Launch& launch, std::uint32_t device,
+           std::uint64_t nth, std::uint64_t sequence)
+      : kernel_(kernel),
+        resolved_(resolved),
+        launch_(launch),
+        device_(device),
+        nth_(nth),
+        sequence_(sequence) {}
   Snapshot(const Snapshot&) = delete;
   /// Builds the list of regions, asks klab, sends all contents.
   Step before();

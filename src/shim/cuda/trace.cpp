@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shim/cuda/trace.h"
 
-#include <signal.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdlib>
 #include <exception>
 #include <mutex>
@@ -24,23 +24,55 @@ namespace {
 constexpr std::size_t kBuffer = 256u << 10;
 constexpr useconds_t kEveryUs = 100'000;
 
+// Later records only grew at their end: what is read here lies where it always did.
+static_assert(offsetof(CUpti_ActivityKernel5, name) == offsetof(CUpti_ActivityKernel9, name));
+static_assert(offsetof(CUpti_ActivityKernel5, correlationId) ==
+              offsetof(CUpti_ActivityKernel9, correlationId));
+static_assert(offsetof(CUpti_ActivityKernel5, graphNodeId) == offsetof(CUpti_ActivityKernel9, graphNodeId));
+static_assert(offsetof(CUpti_ActivityKernel5, launchType) == offsetof(CUpti_ActivityKernel9, launchType));
+
 struct Tracing {
-  std::mutex lock;          // of what follows
-  std::uint64_t seen = 0;   // records
-  std::uint64_t base = 0;   // CUPTI's clock when tracing began
+  std::mutex lock;         // of what follows
+  std::uint64_t seen = 0;  // records
+  std::uint64_t base = 0;  // CUPTI's clock when tracing began
   std::set<std::uint32_t> devices;
   std::mutex flushing;
-  std::atomic<bool> ended{false};
+  std::atomic<bool> ended{false}, flusher{false};
 };
 Tracing& tracing() {
   static Tracing* const the = new Tracing;
   return *the;
 }
 
+void flush(std::uint32_t flags) {
+  Inside guard;
+  std::lock_guard hold(tracing().flushing);
+  cupti().ActivityFlushAll(flags);
+}
+
+// CUPTI's own periodic flush gives out full buffers only; a program that dies would lose a long tail.
+void start_flushing() {
+  const NoSignals quiet;
+  try {
+    std::thread([] {
+      while (!tracing().ended && link().live()) {
+        ::usleep(kEveryUs);
+        if (tracing().ended) break;
+        flush(0);
+        link().send_rows(false);
+      }
+    }).detach();
+  } catch (const std::exception& e) {
+    log("no thread for the trace (%s): rows arrive when the program ends", e.what());
+  }
+}
+
 void CUPTIAPI buffer_wanted(std::uint8_t** buffer, std::size_t* size, std::size_t* most) {
   *buffer = static_cast<std::uint8_t*>(std::aligned_alloc(8, kBuffer));
   *size = *buffer != nullptr ? kBuffer : 0;
   *most = 0;
+  // The first activity: CUDA is up by now.
+  if (!tracing().flusher.exchange(true)) start_flushing();
 }
 
 void CUPTIAPI buffer_done(CUcontext, std::uint32_t, std::uint8_t* buffer, std::size_t, std::size_t valid) {
@@ -54,12 +86,6 @@ void CUPTIAPI buffer_done(CUcontext, std::uint32_t, std::uint8_t* buffer, std::s
     log("%s; the list of dispatches lacks some", e.what());
   }
   std::free(buffer);
-}
-
-void flush(std::uint32_t flags) {
-  Inside guard;
-  std::lock_guard hold(tracing().flushing);
-  cupti().ActivityFlushAll(flags);
 }
 
 }  // namespace
@@ -80,9 +106,10 @@ void trace_kernel(const CUpti_ActivityKernel5& r) {
     if (driver().DeviceGet(&device, static_cast<int>(r.deviceId)) == CUDA_SUCCESS) announce_device(device);
   }
   row.kernel = kernel_named(r.name).id;
-  row.call = r.graphNodeId != 0                                                             ? KLAB_CALL_CUDA_GRAPH
-             : r.launchType == CUPTI_ACTIVITY_LAUNCH_TYPE_COOPERATIVE_SINGLE_DEVICE ? KLAB_CALL_CUDA_LAUNCH_COOPERATIVE
-                                                                                     : KLAB_CALL_CUDA_LAUNCH;
+  row.call = r.graphNodeId != 0 ? KLAB_CALL_CUDA_GRAPH
+             : r.launchType == CUPTI_ACTIVITY_LAUNCH_TYPE_COOPERATIVE_SINGLE_DEVICE
+                 ? KLAB_CALL_CUDA_LAUNCH_COOPERATIVE
+                 : KLAB_CALL_CUDA_LAUNCH;
   row.grid[0] = static_cast<std::uint32_t>(r.gridX);
   row.grid[1] = static_cast<std::uint32_t>(r.gridY);
   row.grid[2] = static_cast<std::uint32_t>(r.gridZ);
@@ -103,23 +130,6 @@ std::string start_trace() {
     return failed("cuptiActivityRegisterCallbacks", r);
   if (const CUptiResult r = c.ActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL); r != CUPTI_SUCCESS)
     return failed("cuptiActivityEnable", r);
-  // CUPTI's own periodic flush gives out full buffers only; a program that dies would lose a long tail.
-  sigset_t all, before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // the program's signals are the program's threads'
-  try {
-    std::thread([] {
-      while (!tracing().ended && link().live()) {
-        ::usleep(kEveryUs);
-        if (tracing().ended) break;
-        flush(0);
-        link().send_rows(false);
-      }
-    }).detach();
-  } catch (const std::exception& e) {
-    log("no thread for the trace (%s): rows arrive when the program ends", e.what());
-  }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return {};
 }
 

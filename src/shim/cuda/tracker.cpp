@@ -6,11 +6,12 @@
 
 namespace klab::shim {
 
-void Tracker::add(std::uint64_t begin, std::uint64_t size, std::uint32_t memory, const char* refusal) {
+void Tracker::add(std::uint64_t begin, std::uint64_t size, std::uint32_t memory, const char* refusal,
+                  const void* context) {
   if (begin == 0 || size == 0 || begin + size < begin) return;
   std::lock_guard hold(lock_);
   Range r;
-  r.begin = begin, r.size = size, r.memory = memory, r.refusal = refusal;
+  r.begin = begin, r.size = size, r.memory = memory, r.refusal = refusal, r.context = context;
   r.id = next_id_++;
   ranges_[begin] = r;
 }
@@ -18,6 +19,13 @@ void Tracker::add(std::uint64_t begin, std::uint64_t size, std::uint32_t memory,
 void Tracker::remove(std::uint64_t begin) {
   std::lock_guard hold(lock_);
   ranges_.erase(begin);
+}
+
+void Tracker::context_destroyed(const void* context) {
+  if (context == nullptr) return;
+  std::lock_guard hold(lock_);
+  for (auto it = ranges_.begin(); it != ranges_.end();)
+    it = it->second.context == context ? ranges_.erase(it) : std::next(it);
 }
 
 void Tracker::created(std::uint64_t handle, bool host) {
@@ -89,9 +97,7 @@ std::vector<Range> Tracker::ranges() const {
   return all;
 }
 
-void Tracker::after_fork() {
-  new (&lock_) std::mutex;
-}
+void Tracker::after_fork() { new (&lock_) std::mutex; }
 
 const Range* find_range(const std::vector<Range>& ranges, std::uint64_t address) {
   const auto it = std::upper_bound(ranges.begin(), ranges.end(), address,

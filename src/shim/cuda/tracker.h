@@ -20,13 +20,17 @@ struct Range {
   const char* refusal = nullptr;              // why a dispatch that reaches it is refused
   bool mapped = false;                        // by cuMemMap: neighbours are one range to a pointer
   bool accessible = true;
+  const void* context = nullptr;
   std::uint64_t end() const { return begin + size; }
 };
 
 /// Thread: any.
 class Tracker {
  public:
-  void add(std::uint64_t begin, std::uint64_t size, std::uint32_t memory, const char* refusal = nullptr);
+  /// `context`: with which the memory goes, however it is destroyed; null: with none.
+  void add(std::uint64_t begin, std::uint64_t size, std::uint32_t memory, const char* refusal = nullptr,
+           const void* context = nullptr);
+  void context_destroyed(const void* context);
   /// By any address that an allocation starts at; unknown ones are no news.
   void remove(std::uint64_t begin);
 
@@ -38,8 +42,8 @@ class Tracker {
   void unmap(std::uint64_t begin, std::uint64_t size);
   void set_access(std::uint64_t begin, std::uint64_t size, bool accessible);
 
-  /// What is there now, ascending, none overlapping; mapped neighbours are merged, and what no device may access is
-  /// left out.
+  /// What is there now, ascending, none overlapping; mapped neighbours are merged, and what no device may
+  /// access is left out.
   std::vector<Range> ranges() const;
   void after_fork();
 
