@@ -102,6 +102,16 @@ def small_disk(tmp_path):
     subprocess.run(["umount", str(place)], check=True)
 
 
+def test_limit_on_file_size_is_named(klab):
+    """The ring that klab shares with the program is a file for `ulimit -f`."""
+    argv = ["prlimit", "--fsize=1048576", *klab.argv("capture", "--json", "--kernel", "saxpy", "-o", "x.klab", "--",
+                                                     example("saxpy"))]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, env=klab.env, cwd=klab.folder)
+    error = json.loads(done.stdout)["error"]
+    assert error["code"] == "io_failed" and "ulimit -f" in error["hint"], done.stdout
+    assert not list(klab.folder.glob("*.klab*"))
+
+
 def test_full_disk_leaves_nothing_and_says_so(klab, small_disk):
     outcome = klab("capture", "--json", "--kernel", "saxpy", "--max-bytes", "1G", "-o", small_disk / "x.klab", "--",
                    example("saxpy"), "--size", str(4 << 20))

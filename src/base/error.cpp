@@ -48,6 +48,7 @@ constexpr Row kRows[] = {
     {ErrorCode::store_failed, "store_failed", 1},
     {ErrorCode::interrupted, "interrupted", 130},
     {ErrorCode::mode_mismatch, "mode_mismatch", 1},
+    {ErrorCode::illegal_state, "illegal_state", 1},
 };
 
 }  // namespace

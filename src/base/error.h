@@ -41,6 +41,7 @@ enum class ErrorCode : std::uint16_t {
   store_failed = 26,    // SQLite; `vendor` is its code
   interrupted = 27,     // SIGINT
   mode_mismatch = 28,   // the mode that ran is not the one asked for
+  illegal_state = 29,   // a move that the session's state does not allow
 };
 
 std::string_view to_string(ErrorCode code);

@@ -43,7 +43,7 @@ std::uint64_t free_at(const fs::path& bundle) {
 }
 
 // Nothing was captured and nothing was refused: what did run, and what that means.
-Error nothing_captured(const CaptureRequest& request, const Ended& ended) {
+Error nothing_captured(const CaptureRequest& request, const Ended& ended, const Collector& collector) {
   std::vector<std::string> names;
   const KernelSeen* matched = nullptr;
   for (const auto& p : ended.processes)
@@ -67,8 +67,12 @@ Error nothing_captured(const CaptureRequest& request, const Ended& ended) {
             "run it without klab: does it end the same way?"};
   if (ended.processes.empty())
     return {ErrorCode::no_such_kernel,
-            fmt::format("{} ended without creating a Vulkan instance", request.target.argv[0]),
-            "check that the program uses Vulkan through the system's loader"};
+            fmt::format("{} ended without creating a Vulkan instance or initialising CUDA", request.target.argv[0]),
+            "check that the program uses Vulkan through the system's loader, or CUDA, and that it is the program "
+            "itself that does (klab doctor tells what klab has for each)"};
+  if (names.empty() && !collector.warnings_.empty())  // the shim said why it sees nothing
+    return {ErrorCode::environment, fmt::format("{}: {}", request.target.argv[0], collector.warnings_.front()),
+            "klab doctor tells what is missing"};
   Error error{ErrorCode::no_such_kernel,
               fmt::format("no kernel of {} matches {}", request.target.argv[0], request.kernel),
               {}};
@@ -97,7 +101,7 @@ Result<Captured> capture(const CaptureRequest& request, const OnProgress& progre
            serve(request.target, collector, request.stop_after_capture, cancelled));
   if (collector.error_) return fail(*collector.error_);
   if (!collector.sealed_) {
-    Error error = nothing_captured(request, ended);
+    Error error = nothing_captured(request, ended, collector);
     // A connection that broke explains more than what then did not come.
     if (!ended.warnings.empty()) error.what += fmt::format(" ({})", fmt::join(ended.warnings, "; "));
     return fail(std::move(error));

@@ -7,6 +7,7 @@
 
 #include "base/ids.h"
 #include "base/units.h"
+#include "capture/calls.h"
 #include "capture/spirv.h"
 
 namespace klab::capture {
@@ -15,6 +16,8 @@ namespace {
 constexpr std::size_t kMaxRows = 1u << 20;  // bindings, layout slots
 constexpr std::uint64_t kMaxRegion = 1ull << 46;
 constexpr std::uint32_t kMaxRegions = 1u << 20;
+constexpr std::size_t kMaxArguments = 16384, kMaxAttributes = 256, kMaxTextures = 4096;  // of a manifest
+constexpr std::size_t kMaxSampling = 4096;                                                // bytes
 
 // VkDescriptorType, as far as a capture holds it.
 bool binding_kind(std::uint32_t vulkan_type, bundle::BindingKind& kind) {
@@ -36,10 +39,12 @@ bool binding_kind(std::uint32_t vulkan_type, bundle::BindingKind& kind) {
   }
 }
 
-const char* call_name(std::uint32_t call) {
-  static constexpr const char* kCalls[] = {"?", "vkCmdDispatch", "vkCmdDispatchBase", "vkCmdDispatchBaseKHR",
-                                           "vkCmdDispatchIndirect"};
-  return call < 5 ? kCalls[call] : "?";
+// What the driver was given, by its first bytes: an ELF file, or text.
+std::pair<const char*, const char*> code_kind(std::string_view api, std::span<const std::byte> code) {
+  if (api != "cuda") return {"spirv", "spv"};
+  constexpr std::byte kElf[] = {std::byte{0x7f}, std::byte{'E'}, std::byte{'L'}, std::byte{'F'}};
+  const bool elf = code.size() > 4 && std::equal(std::begin(kElf), std::end(kElf), code.begin());
+  return elf ? std::pair{"cubin", "cubin"} : std::pair{"ptx", "ptx"};
 }
 
 template <class T>
@@ -119,6 +124,11 @@ Status Collector::message(Process& p, const klab_header& header, std::span<const
       return of_owner ? region(p, packet) : Status{};
     case KLAB_CAPTURE_END:
       return of_owner ? end(packet) : Status{};
+    case KLAB_LAUNCH:
+    case KLAB_ARGUMENTS:
+    case KLAB_ATTRIBUTE:
+    case KLAB_TEXTURE:
+      return of_owner ? launch(header, packet) : Status{};
     case KLAB_LAYOUT: {
       KLAB_TRY(const auto rows, read_list<klab_layout_slot>(packet));
       if (!of_owner) return {};
@@ -176,7 +186,10 @@ Status Collector::begin(Process& p, std::span<const std::byte> packet) {
     manifest_.program.pid = p.pid;
     if (const auto d = p.devices.find(r.device); d != p.devices.end()) manifest_.device = d->second;
   }
-  const auto code = writer_->add_code("spirv", "spv", k.code);
+  const auto device = p.devices.find(r.device);
+  const auto [kind, extension] = code_kind(device != p.devices.end() ? device->second.api : "", k.code);
+  cuda_ = device != p.devices.end() && device->second.api == "cuda";
+  const auto code = writer_->add_code(kind, extension, k.code);
   if (!code) {
     stop(code.error());
     return {};
@@ -265,6 +278,74 @@ Status Collector::data(Process& p, const klab_data_record& r, std::span<const st
   return {};
 }
 
+// What CUDA launches have besides.
+Status Collector::launch(const klab_header& header, std::span<const std::byte> packet) {
+  switch (header.type) {
+    case KLAB_LAUNCH: {
+      const auto r = fixed<klab_launch>(packet);
+      if (r.argument_bytes > packet.size() - sizeof r) return bad("arguments that do not parse");
+      std::copy(r.block, r.block + 3, current_.block.begin());
+      std::copy(r.cluster, r.cluster + 3, current_.cluster.begin());
+      current_.dynamic_shared_bytes = r.dynamic_shared_bytes;
+      const auto bytes = packet.subspan(sizeof r, r.argument_bytes);
+      current_.arguments = Bytes(std::vector<std::byte>(bytes.begin(), bytes.end()));
+      return {};
+    }
+    case KLAB_ARGUMENTS: {
+      KLAB_TRY(const auto rows, read_list<klab_argument>(packet));
+      if (current_.argument_layout.size() + rows.size() > kMaxArguments) return bad("too many arguments");
+      for (const klab_argument& r : rows) {
+        const std::uint64_t before = current_.argument_layout.empty()
+                                         ? 0
+                                         : std::uint64_t{current_.argument_layout.back().offset} +
+                                               current_.argument_layout.back().size;
+        if (r.offset < before || std::uint64_t{r.offset} + r.size > current_.arguments.size())
+          return bad("an argument outside of the parameter buffer");
+        current_.argument_layout.push_back({r.offset, r.size, {}});
+      }
+      return {};
+    }
+    case KLAB_ATTRIBUTE: {
+      const auto r = fixed<klab_attribute>(packet);
+      std::vector<std::string> texts;
+      if (!read_texts(packet, sizeof r, {r.name_length}, texts) || texts[0].empty() ||
+          current_.attributes.size() >= kMaxAttributes)
+        return bad("an attribute that does not parse");
+      current_.attributes.push_back({texts[0], r.value});
+      return {};
+    }
+    default:
+      return texture(packet);
+  }
+}
+
+Status Collector::texture(std::span<const std::byte> packet) {
+  const auto r = fixed<klab_texture>(packet);
+  std::vector<std::string> texts;
+  if (!read_texts(packet, sizeof r, {r.resource_length, r.format_length}, texts) ||
+      current_.textures.size() >= kMaxTextures)
+    return bad("a texture that does not parse");
+  const std::size_t at = sizeof r + r.resource_length + r.format_length;
+  if (r.sampling_length > kMaxSampling || r.sampling_length > packet.size() - at)
+    return bad("a texture that does not parse");
+  if (r.region >= current_.regions.size() || r.offset > current_.regions[r.region].size)
+    return bad("a texture of an unknown region");
+  bundle::TextureObject t;
+  t.handle = r.handle;
+  t.surface = r.surface != 0;
+  t.resource = texts[0];
+  t.format = texts[1];
+  t.region = r.region, t.offset = r.offset;
+  t.channels = r.channels;
+  t.width = r.width, t.height = r.height, t.depth = r.depth;
+  t.pitch = r.pitch, t.linear_bytes = r.linear_bytes;
+  t.array_flags = r.array_flags;
+  const auto sampling = packet.subspan(at, r.sampling_length);
+  t.sampling = Bytes(std::vector<std::byte>(sampling.begin(), sampling.end()));
+  current_.textures.push_back(std::move(t));
+  return {};
+}
+
 std::uint32_t Collector::answer(Process& p, const klab_size& size) {
   if (owner_ != &p || !in_capture_) return KLAB_STOP;
   const std::uint64_t total = before_current_ + std::min(size.bytes, kMaxRegion);
@@ -301,7 +382,7 @@ Status Collector::end(std::span<const std::byte> packet) {
   const KernelSeen* kernel = nullptr;
   for (const auto& [id, k] : owner_->kernels)
     if (k.name == current_.name) kernel = &k;
-  if (kernel != nullptr)
+  if (kernel != nullptr && !cuda_)  // CUDA: of the launch
     current_.block = workgroup_size(kernel->code, current_.entry_point, current_.spec_constants);
   manifest_.dispatches.push_back(std::move(current_));
   dispatches_ = manifest_.dispatches.size();

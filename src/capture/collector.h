@@ -38,6 +38,8 @@ class Collector : public Sink {
   Status begin(Process& p, std::span<const std::byte> packet);
   Status region(Process& p, std::span<const std::byte> packet);
   Status bindings(std::span<const std::byte> packet);
+  Status launch(const klab_header& header, std::span<const std::byte> packet);
+  Status texture(std::span<const std::byte> packet);
   Status end(std::span<const std::byte> packet);
   void text(Process& p, const klab_header& header, std::span<const std::byte> packet);
   void seal();
@@ -54,6 +56,7 @@ class Collector : public Sink {
   std::vector<RegionState> regions_;
   std::uint64_t before_current_ = 0;  // bytes of the dispatches before this one
   bool last_seen_ = false;
+  bool cuda_ = false;  // the capture's device is one of CUDA
 };
 
 }  // namespace klab::capture

@@ -16,20 +16,26 @@ def connect():
     s.connect(os.environ["KLAB_CAPTURE_SOCKET"])
     return s
 def packet(kind, body): return struct.pack("<II", kind, 8 + len(body)) + body
-def hello(version=1, length=3, exe=b"exe"): return packet(1, struct.pack("<IIqQII", version, 48, os.getpid(), 0, length, 0) + exe)
+def hello(version=2, length=3, exe=b"exe"): return packet(1, struct.pack("<IIqQII", version, 48, os.getpid(), 0, length, 0) + exe)
 def greet():
     s = connect()
     s.send(hello())
     s.recv(65536)
     return s
 CODE = struct.pack("<5I", 0x07230203, 0x10000, 0, 1, 0)
+# XXH3-128 of twenty zero bytes, which the ring begins with.
+ZEROS = (0x16773ceb7fe497b1, 0x9098098c9951f3d7)
 def kernel(code_size=20, name_length=1, spec=0):
-    return packet(3, struct.pack("<IIQQQQIIIIIIII", 0, 1, 7, 0, 0, code_size, 0, 0, 0, name_length, 4, 0, 0, spec) + b"k" + b"main")
+    return packet(3, struct.pack("<IIQQQQIIIIIIII", 0, 1, 7, *ZEROS, code_size, 0, 0, 0, name_length, 4, 0, 0, spec) + b"k" + b"main")
 def begin(push=0, kernel=0): return packet(5, struct.pack("<IIIIQQ6III", 0, kernel, 1, 0, 1, 1, 1, 1, 1, 0, 0, 0, push, 0))
 def region(bytes, number=0, name=0): return packet(10, struct.pack("<IIQQQQQQIIII", number, 0, 0, bytes, 0, 0, 0, 0, 0, 0, name, 0))
 def data(kind, id, offset, slot, n): return packet(12, struct.pack("<IIQII", kind, id, offset, slot, n))
 def size(n): return packet(11, struct.pack("<QII", n, 0, 0))
 def listing(kind, count, body=b""): return packet(kind, struct.pack("<II", 0, count) + body)
+def launch(have, said): return packet(18, struct.pack("<8I", 1, 1, 1, 0, 0, 0, 0, said) + bytes(have))
+def texture(region, offset=0, resource=0, sampling=0):
+    return packet(21, struct.pack("<7Q8I", 1, offset, 1, 1, 1, 0, 0, region, 0, 1, 0, resource, 0, sampling, 0))
+CODE_DATA = data(1, 0, 0, 0, 20)
 END = packet(13, struct.pack("<d", 1.0))
 LAST = packet(17, struct.pack("<dII", 1.0, 1, 0))
 lies = [
@@ -41,6 +47,17 @@ after = [
   [kernel(), data(1, 0, 0, 0, 20)], [data(2, 0, 0, 0, 4)], [listing(4, 0xffffffff)], [listing(16, 1)], [listing(6, 3, b"123")],
   [END, LAST], [LAST], [packet(14, struct.pack("<QIIII", 1, 0, 0xffff, 0xffff, 0))], [region(1 << 60)], [size(1 << 63)],
   [packet(99, b"future")], [packet(64, b"")],
+  [packet(2, struct.pack("<6I16x4I", 0, 2, 0, 0, 13000, 0, 0, 0, 0, 9))],
+  [kernel(), CODE_DATA, begin(), launch(8, 0xffffffff)], [kernel(), CODE_DATA, begin(), launch(8, 9)],
+  [kernel(), CODE_DATA, begin(), launch(8, 8), listing(19, 1, struct.pack("<II", 4, 8))],
+  [kernel(), CODE_DATA, begin(), launch(8, 8), listing(19, 2, struct.pack("<IIII", 4, 4, 0, 4))],
+  [kernel(), CODE_DATA, begin(), launch(8, 8), listing(19, 0xffffffff)],
+  [kernel(), CODE_DATA, begin()] + [packet(20, struct.pack("<qII", 1, 1, 0) + b"a")] * 300,
+  [kernel(), CODE_DATA, begin(), packet(20, struct.pack("<qII", 1, 99, 0))],
+  [kernel(), CODE_DATA, begin(), texture(0)], [kernel(), CODE_DATA, begin(), size(8), region(8), texture(0, offset=9)],
+  [kernel(), CODE_DATA, begin(), size(8), region(8), texture(0, sampling=0xffffffff)],
+  [kernel(), CODE_DATA, begin(), size(8), region(8), texture(0, resource=0xffffffff)],
+  [packet(18, struct.pack("<8I", *[0] * 8))], [texture(0)],
 ]
 mode = sys.argv[1]
 def send(s, packets):
@@ -61,7 +78,7 @@ if mode == "random":
         try:
             for _ in range(200):
                 body = bytes(r.choice([0, 0, 0, 1, 255, r.randrange(256)]) for _ in range(r.randrange(160)))
-                s.send(packet(r.choice([2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17]), body))
+                s.send(packet(r.choice([2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21]), body))
         except OSError: pass
 print("client done")
 )py";
@@ -81,6 +98,8 @@ TEST_P(Hostile, shim_makes_no_bundle_and_no_damage) {
   // The layouts that the client writes by hand.
   static_assert(sizeof(klab_hello) == 40 && sizeof(klab_kernel) == 80 && sizeof(klab_capture_begin) == 72);
   static_assert(sizeof(klab_region) == 80 && sizeof(klab_data_record) == 32 && sizeof(klab_size) == 24);
+  static_assert(sizeof(klab_device) == 64 && sizeof(klab_launch) == 40 && sizeof(klab_attribute) == 24);
+  static_assert(sizeof(klab_texture) == 96);
   static_assert(sizeof(klab_text) == 32 && sizeof(klab_submitted) == 24 && sizeof(klab_list) == 16);
   Folder f;
   const auto done = capture(request(f, client(GetParam())));

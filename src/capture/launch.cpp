@@ -22,6 +22,8 @@ namespace {
 
 constexpr char kLayer[] = "VK_LAYER_KLAB_capture";
 constexpr char kManifest[] = "VkLayer_klab_capture.json";
+constexpr char kCudaShim[] = "libklab_cuda.so";
+constexpr char kCudaVariable[] = "CUDA_INJECTION64_PATH";
 constexpr char kPrefix[] = "klab-capture-";
 
 // Field 22 of /proc/PID/stat: together with the pid it names a process for ever.
@@ -67,14 +69,19 @@ void sweep(const fs::path& parent) {
 
 }  // namespace
 
-Result<fs::path> layer_folder() {
+Result<Shims> find_shims() {
   const fs::path here = program_folder();
-  for (const fs::path& folder : {here, here / ".." / "lib" / "klab"})
-    if (::access((folder / kManifest).c_str(), R_OK) == 0 &&
+  Shims shims;
+  for (const fs::path& folder : {here, here / ".." / "lib" / "klab"}) {
+    if (shims.layer_folder.empty() && ::access((folder / kManifest).c_str(), R_OK) == 0 &&
         ::access((folder / "libVkLayer_klab_capture.so").c_str(), R_OK) == 0)
-      return folder.lexically_normal();
-  return fail(ErrorCode::environment, fmt::format("no {} beside {}", kManifest, here.string()),
-              "build the layer (ninja VkLayer_klab_capture), or install it to ../lib/klab");
+      shims.layer_folder = folder.lexically_normal();
+    if (shims.cuda.empty() && ::access((folder / kCudaShim).c_str(), R_OK) == 0)
+      shims.cuda = (folder / kCudaShim).lexically_normal();
+  }
+  if (!shims.layer_folder.empty() || !shims.cuda.empty()) return shims;
+  return fail(ErrorCode::environment, fmt::format("no {} and no {} beside {}", kManifest, kCudaShim, here.string()),
+              "build the shims (ninja VkLayer_klab_capture klab_cuda), or install them to ../lib/klab");
 }
 
 std::map<std::string, std::optional<std::string>> layer_environment(
@@ -92,6 +99,19 @@ std::map<std::string, std::optional<std::string>> layer_environment(
   if (!layers || (":" + *layers + ":").find(fmt::format(":{}:", kLayer)) == std::string::npos)
     append("VK_INSTANCE_LAYERS", kLayer);
   return set;
+}
+
+std::map<std::string, std::optional<std::string>> cuda_environment(
+    const fs::path& shim, const std::function<std::optional<std::string>(const std::string&)>& get,
+    std::vector<std::string>& warnings) {
+  const auto before = get(kCudaVariable);
+  if (before && !before->empty() && *before != shim.string()) {
+    warnings.push_back(fmt::format(
+        "{} is set to {} and stays so: the CUDA driver loads one library, and CUDA launches are not seen; unset it",
+        kCudaVariable, *before));
+    return {};
+  }
+  return {{kCudaVariable, shim.string()}};
 }
 
 Result<Rendezvous> Rendezvous::create() {
@@ -128,7 +148,8 @@ Rendezvous::~Rendezvous() {
   ::rmdir(folder_.c_str());
 }
 
-Result<Child> start_target(const Target& target, const fs::path& layer, const fs::path& socket) {
+Result<Child> start_target(const Target& target, const Shims& shims, const fs::path& socket,
+                           std::vector<std::string>& warnings) {
   SpawnOptions options;
   options.argv = target.argv;
   options.working_folder = target.working_folder;
@@ -138,7 +159,10 @@ Result<Child> start_target(const Target& target, const fs::path& layer, const fs
     const char* value = std::getenv(name.c_str());
     return value != nullptr ? std::optional<std::string>(value) : std::nullopt;
   };
-  for (auto& [name, value] : layer_environment(layer, get)) options.environment[name] = value;
+  if (!shims.layer_folder.empty())
+    for (auto& [name, value] : layer_environment(shims.layer_folder, get)) options.environment[name] = value;
+  if (!shims.cuda.empty())
+    for (auto& [name, value] : cuda_environment(shims.cuda, get, warnings)) options.environment[name] = value;
   options.environment[KLAB_SOCKET_VARIABLE] = socket.string();
   Fd null(::open("/dev/null", O_WRONLY | O_CLOEXEC));
   options.out = target.quiet ? null.get() : 2;  // our own stdout carries results

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a target is started with: the layer in its environment, and a private socket to find us by.
+// What a target is started with: the shims in its environment, and a private socket to find us by.
 #pragma once
 #include <map>
 #include <optional>
@@ -12,14 +12,24 @@
 
 namespace klab::capture {
 
-/// The folder that holds VkLayer_klab_capture.json and its library: beside this program, or ../lib/klab.
-/// Errors: environment, naming where it was looked for.
-Result<fs::path> layer_folder();
+/// The shims beside this program, or in ../lib/klab. Empty: not there.
+struct Shims {
+  fs::path layer_folder;  // of VkLayer_klab_capture.json and its library
+  fs::path cuda;          // libklab_cuda.so
+};
+/// Errors: environment when there is none at all, naming where it was looked for.
+Result<Shims> find_shims();
 
 /// The variables that put our layer below the layers that the user already has. `get` answers what the target
 /// would see without us.
 std::map<std::string, std::optional<std::string>> layer_environment(
     const fs::path& folder, const std::function<std::optional<std::string>(const std::string&)>& get);
+
+/// The variable that makes the CUDA driver load our shim. Who has it set already keeps his own: the driver loads one
+/// library, and `warnings` then says so.
+std::map<std::string, std::optional<std::string>> cuda_environment(
+    const fs::path& shim, const std::function<std::optional<std::string>(const std::string&)>& get,
+    std::vector<std::string>& warnings);
 
 /// A listening SOCK_SEQPACKET socket in a folder of its own (0700), removed on destruction. Folders of a klab
 /// that died are swept when one is made.
@@ -39,7 +49,8 @@ class Rendezvous {
   Fd listening_;
 };
 
-/// Starts the target with the layer and `socket`. Errors: target_failed, environment.
-Result<Child> start_target(const Target& target, const fs::path& layer, const fs::path& socket);
+/// Starts the target with the shims and `socket`. Errors: target_failed, environment.
+Result<Child> start_target(const Target& target, const Shims& shims, const fs::path& socket,
+                           std::vector<std::string>& warnings);
 
 }  // namespace klab::capture

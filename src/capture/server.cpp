@@ -19,7 +19,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::size_t kRingBytes = std::size_t{KLAB_SLOTS} * KLAB_SLOT_BYTES;
-constexpr std::uint64_t kMaxCode = 64u << 20;
+constexpr std::uint64_t kMaxCode = 1u << 30;  // a cubin of a large library
 constexpr std::size_t kMaxKernels = 1u << 20;
 constexpr std::size_t kMaxProcesses = 4096;
 constexpr auto kGrace = std::chrono::seconds(10);     // for processes that outlive the one that we started
@@ -39,6 +39,7 @@ std::size_t fixed_size(std::uint32_t type) {
     case KLAB_SPEC:
     case KLAB_PUSH_RANGES:
     case KLAB_COUNTS:
+    case KLAB_ARGUMENTS:
       return sizeof(klab_list);
     case KLAB_CAPTURE_BEGIN:
       return sizeof(klab_capture_begin);
@@ -55,6 +56,12 @@ std::size_t fixed_size(std::uint32_t type) {
     case KLAB_REFUSED:
     case KLAB_NOTE:
       return sizeof(klab_text);
+    case KLAB_LAUNCH:
+      return sizeof(klab_launch);
+    case KLAB_ATTRIBUTE:
+      return sizeof(klab_attribute);
+    case KLAB_TEXTURE:
+      return sizeof(klab_texture);
     default:
       return 0;
   }
@@ -90,10 +97,20 @@ Status on_device(Process& p, std::span<const std::byte> packet) {
       p.devices.size() > 1024)
     return bad("a device that does not parse");
   bundle::DeviceIdentity d;
-  d.api = "vulkan";
   d.name = texts[0], d.driver = texts[1], d.driver_version = texts[2];
-  d.api_version =
-      fmt::format("{}.{}.{}", r.api_version >> 22 & 0x7f, r.api_version >> 12 & 0x3ff, r.api_version & 0xfff);
+  switch (r.api) {
+    case KLAB_API_VULKAN:
+      d.api = "vulkan";
+      d.api_version = fmt::format("{}.{}.{}", r.api_version >> 22 & 0x7f, r.api_version >> 12 & 0x3ff,
+                                  r.api_version & 0xfff);
+      break;
+    case KLAB_API_CUDA:
+      d.api = "cuda";
+      d.api_version = fmt::format("{}.{}", r.api_version / 1000, r.api_version % 1000 / 10);
+      break;
+    default:
+      return bad("a device of an API that is not known");
+  }
   if (r.has_uuid != 0) d.uuid = to_hex(std::as_bytes(std::span(r.uuid)));
   d.type = device_type(r.type);
   d.vendor_id = r.vendor_id, d.device_id = r.device_id;
@@ -125,6 +142,19 @@ Status on_kernel(Process& p, std::span<const std::byte> packet) {
   return {};
 }
 
+// Shared memory for one process of the target. Errors: io_failed.
+Result<Fd> make_ring() {
+  Fd ring(::memfd_create("klab-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  // Sealed: the other side cannot cut it short under us.
+  if (!ring || ::ftruncate(ring.get(), static_cast<off_t>(kRingBytes)) != 0 ||
+      ::fcntl(ring.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+    return fail(ErrorCode::io_failed,
+                fmt::format("cannot make {} MiB of memory to share with the program: {}", kRingBytes >> 20,
+                            std::strerror(errno)),
+                "see `ulimit -f` and `ulimit -n`: a limit on the size or number of files counts here");
+  return ring;
+}
+
 class Server {
  public:
   Server(const Target& target, Sink& sink, Ended& ended) : target_(target), sink_(sink), ended_(ended) {}
@@ -136,9 +166,9 @@ class Server {
   }
 
   Status run(bool stop_when_done, const Cancelled& cancelled) {
-    KLAB_TRY(const fs::path layer, layer_folder());
+    KLAB_TRY(const Shims shims, find_shims());
     KLAB_TRY(rendezvous_, Rendezvous::create());
-    KLAB_TRY(Child child, start_target(target_, layer, rendezvous_->path()));
+    KLAB_TRY(Child child, start_target(target_, shims, rendezvous_->path(), ended_.warnings));
     const auto deadline = Clock::now() + target_.limit;
     std::optional<Clock::time_point> quiet_since;
     for (;;) {
@@ -292,12 +322,7 @@ class Server {
     if (!read_texts(packet, sizeof hello, {hello.executable_length}, texts))
       return bad("a HELLO that does not parse");
     p.executable = texts[0];
-    Fd ring(::memfd_create("klab-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    if (!ring || ::ftruncate(ring.get(), static_cast<off_t>(kRingBytes)) != 0)
-      return fail_errno(errno, "memfd");
-    // Sealed: the other side cannot cut it short under us.
-    if (::fcntl(ring.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
-      return fail_errno(errno, "memfd seal");
+    KLAB_TRY(const Fd ring, make_ring());
     void* mapped = ::mmap(nullptr, kRingBytes, PROT_READ, MAP_SHARED, ring.get(), 0);
     if (mapped == MAP_FAILED) return fail_errno(errno, "mmap");
     p.ring = static_cast<std::byte*>(mapped);
@@ -382,6 +407,8 @@ bool read_texts(std::span<const std::byte> packet, std::size_t fixed_part,
 
 Result<Ended> serve(const Target& target, Sink& sink, bool stop_when_done, const Cancelled& cancelled) {
   Ended ended;
+  // Found out before the target starts: later it would only look as if the target had no kernels.
+  KLAB_TRY_VOID(make_ring());
   KLAB_TRY_VOID(Server(target, sink, ended).run(stop_when_done, cancelled));
   return ended;
 }

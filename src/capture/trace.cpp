@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "capture/calls.h"
 #include "capture/server.h"
 #include "capture/spirv.h"
 
@@ -12,21 +13,6 @@ namespace klab::capture {
 namespace {
 
 constexpr std::size_t kMaxRows = 100'000'000;
-
-const char* call_name(std::uint32_t call) {
-  switch (call) {
-    case KLAB_CALL_DISPATCH:
-      return "vkCmdDispatch";
-    case KLAB_CALL_DISPATCH_BASE:
-      return "vkCmdDispatchBase";
-    case KLAB_CALL_DISPATCH_BASE_KHR:
-      return "vkCmdDispatchBaseKHR";
-    case KLAB_CALL_DISPATCH_INDIRECT:
-      return "vkCmdDispatchIndirect";
-    default:
-      return "?";
-  }
-}
 
 class TraceSink : public Sink {
  public:
@@ -36,6 +22,13 @@ class TraceSink : public Sink {
     return c;
   }
   Status message(Process& p, const klab_header& header, std::span<const std::byte> packet) override {
+    if (header.type == KLAB_NOTE && notes_.size() < 100) {
+      klab_text r;
+      std::memcpy(&r, packet.data(), sizeof r);
+      std::vector<std::string> texts;
+      if (read_texts(packet, sizeof r, {r.what_length, r.why_length}, texts))
+        notes_.push_back(texts[0] + " " + texts[1]);
+    }
     if (header.type != KLAB_ROWS) return {};
     KLAB_TRY(const auto rows, read_list<klab_row>(packet));
     if (total_ + rows.size() > kMaxRows)
@@ -61,8 +54,40 @@ class TraceSink : public Sink {
     total_ += rows.size();
   }
   std::map<std::size_t, std::vector<klab_row>> rows_;
+  std::vector<std::string> notes_;
   std::size_t total_ = 0;
 };
+
+// CUDA's rows come as the GPU finished, each with the number of the call that it came by: sorted by that, and the nodes
+// of one graph launch by their time, they are numbered here as a capture counts them.
+void number_rows(std::vector<klab_row>& rows) {
+  if (rows.empty() || rows[0].nth != 0) return;
+  constexpr unsigned kCallShift = 24;
+  std::sort(rows.begin(), rows.end(), [](const klab_row& a, const klab_row& b) {
+    const std::uint64_t x = a.sequence >> kCallShift, y = b.sequence >> kCallShift;
+    return x != y ? x < y : a.begin_ns != b.begin_ns ? a.begin_ns < b.begin_ns : a.sequence < b.sequence;
+  });
+  std::map<std::uint32_t, std::uint64_t> executions;
+  std::uint64_t sequence = 0;
+  for (klab_row& r : rows) {
+    r.sequence = ++sequence;
+    r.nth = ++executions[r.kernel];
+  }
+}
+
+// The block that all of a kernel's rows have; CUDA programs choose it at every launch.
+void fill_blocks(import::DispatchList& list) {
+  std::vector<int> state(list.kernels.size());  // 0: none seen, 1: one block, 2: several
+  for (const import::Row& r : list.rows) {
+    if (r.block[0] == 0) continue;
+    bundle::Dim3& block = list.kernels[r.kernel].block;
+    int& s = state[r.kernel];
+    if (s == 0)
+      block = r.block, s = 1;
+    else if (s == 1 && block != r.block)
+      block = {0, 0, 0}, s = 2;
+  }
+}
 
 // Kernels of several processes are one when their hash is; a name that means two is made to say which.
 std::uint32_t place_kernel(import::DispatchList& list, std::map<std::uint64_t, std::uint32_t>& by_hash,
@@ -122,6 +147,7 @@ Result<import::DispatchList> trace(const Target& target, const OnProgress& progr
     rows.erase(std::unique(rows.begin(), rows.end(),
                            [](const auto& a, const auto& b) { return a.sequence == b.sequence; }),
                rows.end());
+    number_rows(rows);
     if (with_rows++ == 0) {
       list.program.executable = p->executable;
       list.program.pid = p->pid;
@@ -137,6 +163,8 @@ Result<import::DispatchList> trace(const Target& target, const OnProgress& progr
       row.grid = {r.grid[0], r.grid[1], r.grid[2]};
       row.call = call_name(r.call);
       row.queue = r.queue;
+      row.block = {r.block[0], r.block[1], r.block[2]};
+      row.dynamic_shared_bytes = r.dynamic_shared_bytes;
       // Written by the target: no number that JSON cannot hold.
       row.begin_ns = r.begin_ns >= 0 && r.begin_ns < 1e19 ? r.begin_ns : 0;
       row.gpu_ns = r.gpu_ns >= 0 && r.gpu_ns < 1e19 ? r.gpu_ns : 0;
@@ -145,11 +173,13 @@ Result<import::DispatchList> trace(const Target& target, const OnProgress& progr
     }
     before = last;
   }
+  fill_blocks(list);
+  list.warnings.insert(list.warnings.end(), sink.notes_.begin(), sink.notes_.end());
   if (with_rows > 1)
     list.warnings.push_back(
         fmt::format("{} processes dispatched; n-th is counted in each of them", with_rows));
   if (ended.processes.empty())
-    list.warnings.push_back("the program created no Vulkan instance");
+    list.warnings.push_back("the program neither created a Vulkan instance nor initialised CUDA");
   else if (list.rows.empty())
     list.warnings.push_back("the program dispatched nothing");
   if (ended.status.signal != 0)

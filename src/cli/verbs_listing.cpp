@@ -125,6 +125,8 @@ int show_dispatches(Cli& cli, const DispatchOptions& o) {
                           {"nth", r.nth},
                           {"kernel", list.kernels[r.kernel].name},
                           {"grid", r.grid},
+                          {"block", r.block[0] != 0 ? r.block : list.kernels[r.kernel].block},
+                          {"dynamic_shared_bytes", r.dynamic_shared_bytes},
                           {"call", r.call},
                           {"queue", r.queue},
                           {"begin_ns", r.begin_ns},
@@ -142,7 +144,7 @@ int show_dispatches(Cli& cli, const DispatchOptions& o) {
   std::vector<std::vector<std::string>> cells;
   std::size_t more = 0;
   if (o.rows) {
-    cells.push_back({"#", "nth", "GPU time", "grid", "kernel", "call"});
+    cells.push_back({"#", "nth", "GPU time", "grid", "block", "kernel", "call"});
     for (const import::Row& r : list.rows) {
       if (r.kernel >= wanted.size() || !wanted[r.kernel]) continue;
       if (cells.size() > o.limit)
@@ -150,9 +152,10 @@ int show_dispatches(Cli& cli, const DispatchOptions& o) {
       else
         cells.push_back({std::to_string(r.sequence), std::to_string(r.nth),
                          r.gpu_ns > 0 ? format_ns(r.gpu_ns) : "-", dimensions(r.grid),
+                         dimensions(r.block[0] != 0 ? r.block : list.kernels[r.kernel].block),
                          list.kernels[r.kernel].name, r.call});
     }
-    fmt::print("{}", table(cells, "rrrr"));
+    fmt::print("{}", table(cells, "rrrrr"));
   } else {
     std::vector<bundle::Dim3> grids(list.kernels.size(), {0, 0, 0});
     for (const import::Row& r : list.rows)

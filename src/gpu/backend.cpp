@@ -86,4 +86,15 @@ Result<Placed> Device::symbol(CodeId, std::string_view name, std::uint64_t) {
               fmt::format("{} has no module variables, so {} cannot be restored", identity().api, name));
 }
 
+Result<Counters> Device::count(LaunchId, std::span<const Step>, std::span<const std::string>, std::uint64_t) {
+  return fail(ErrorCode::unsupported, fmt::format("{}'s driver has no hardware counters that Klab can read", identity().name),
+              "leave out --counters");
+}
+
+Result<std::vector<std::string>> Device::entry_points(CodeId) {
+  return fail(ErrorCode::unsupported, fmt::format("{} cannot list the kernels of a code object", identity().api));
+}
+
+std::vector<std::string> Device::launch_notes(LaunchId) const { return {}; }
+
 }  // namespace klab::gpu

@@ -105,13 +105,18 @@ void from_json(const Json& j, Resources& v);
 
 /// One step of a batch. Steps run in order, each after all memory effects of the one before.
 struct Step {
-  enum class Kind { launch, copy, fill } kind = Kind::launch;
+  /// images_in, images_out: the arrays of a launch's textures are filled from their memories, and those of its
+  /// surfaces are written back to them; nothing where a launch has none.
+  enum class Kind { launch, copy, fill, images_in, images_out } kind = Kind::launch;
   LaunchId launch = 0;
   bool timed = false;                       // launch only: its GPU time is returned
   MemoryId to = 0, from = 0;                // copy: from -> to; fill: to
   std::uint64_t to_offset = 0, from_offset = 0, size = 0;  // multiples of 4 for fill
   std::uint32_t value = 0;                  // fill
   static Step launch_of(LaunchId id, bool timed) { return {.kind = Kind::launch, .launch = id, .timed = timed}; }
+  static Step images_of(LaunchId id, bool in) {
+    return {.kind = in ? Kind::images_in : Kind::images_out, .launch = id};
+  }
   static Step copy_of(MemoryId to, std::uint64_t to_offset, MemoryId from, std::uint64_t from_offset, std::uint64_t size) {
     return {.kind = Kind::copy, .to = to, .from = from, .to_offset = to_offset, .from_offset = from_offset, .size = size};
   }
@@ -123,6 +128,16 @@ struct Step {
 struct BatchResult {
   std::vector<double> launch_ns;  // of timed launches, in order
   double wall_ns = 0;             // submit to completion, host clock
+};
+
+struct Counters {
+  struct Value {
+    std::string name;  // as the vendor names it
+    double value = 0;
+  };
+  std::vector<Value> values;
+  std::vector<std::string> missing;  // asked for, not on this device
+  std::uint32_t passes = 0;          // launches that were needed
 };
 
 /// One open device. Thread: the one that opened it. After device_fault only destruction is allowed.
@@ -148,16 +163,25 @@ class Device {
   virtual Result<CodeId> load(std::span<const std::byte> code) = 0;
   virtual void unload(CodeId code) = 0;
   /// A named variable of a loaded code object (CUDA __device__, __constant__) as memory; its address is filled in. It
-  /// lives as long as the code; contents are the code object's initial values. Errors: missing_symbol (also when its
-  /// size is not `size`), unsupported (an API without such variables).
+  /// lives as long as the code; contents are the code object's initial values. Errors: missing_symbol, invalid_data
+  /// (its size is not `size`), unsupported (an API without such variables).
   virtual Result<Placed> symbol(CodeId code, std::string_view name, std::uint64_t size);
+  /// Names of the kernels in a loaded code object. Errors: unsupported (an API that cannot tell).
+  virtual Result<std::vector<std::string>> entry_points(CodeId code);
   /// Errors: missing_symbol, launch_failed (limits exceeded: says which), compile_failed.
   virtual Result<LaunchId> prepare(const LaunchSpec& spec) = 0;
   virtual void discard(LaunchId launch) = 0;
+  /// What of the spec could not be taken over, for a person: attributes that mean nothing for a launch alone.
+  virtual std::vector<std::string> launch_notes(LaunchId launch) const;
   virtual Result<Resources> resources(LaunchId launch) = 0;
 
   /// Runs a batch and waits for the whole device. Errors: device_fault, timeout (then the device is unusable).
   virtual Result<BatchResult> run(std::span<const Step> steps, std::uint64_t timeout_ns) = 0;
+
+  /// Hardware counters of one launch: `before` puts its inputs back, once for each pass that the counters need.
+  /// Errors: unsupported, environment (not permitted, says how to permit it), and those of run().
+  virtual Result<Counters> count(LaunchId launch, std::span<const Step> before, std::span<const std::string> names,
+                                 std::uint64_t timeout_ns);
 
   /// Code of Klab's own kernel `name` (kernels/) in this API's form, or an empty span when it has none.
   virtual std::span<const std::byte> builtin_kernel(std::string_view name) const = 0;

@@ -6,6 +6,9 @@
 #ifdef KLAB_GPU_VULKAN
 #include "gpu/vulkan/vulkan.h"
 #endif
+#ifdef KLAB_GPU_CUDA
+#include "gpu/cuda/cuda.h"
+#endif
 #ifdef KLAB_GPU_FAKE
 #include "gpu/fake/fake.h"
 #endif
@@ -18,6 +21,9 @@ std::span<const std::unique_ptr<Api>> apis() {
     auto* all = new std::vector<std::unique_ptr<Api>>();
 #ifdef KLAB_GPU_VULKAN
     all->push_back(make_vulkan());
+#endif
+#ifdef KLAB_GPU_CUDA
+    all->push_back(make_cuda());
 #endif
 #ifdef KLAB_GPU_FAKE
     all->push_back(make_fake());
@@ -35,7 +41,9 @@ Result<Api*> find_api(std::string_view name) {
   }
   return fail(ErrorCode::unsupported,
               fmt::format("this build has no GPU API \"{}\"; it has: {}", name, names.empty() ? "none" : names),
-              name == "vulkan" ? "build with libvulkan-dev, spirv-tools and spirv-headers installed" : "");
+              name == "vulkan" ? "build with libvulkan-dev, spirv-tools and spirv-headers installed"
+              : name == "cuda" ? "build with CUDA 12.4 or newer installed (nvcc and cuda.h)"
+                               : "");
 }
 
 }  // namespace klab::gpu

@@ -42,9 +42,15 @@ Json kernel_json(const Kernel& k) {
   return j;
 }
 
-// [kernel, sequence, nth, [x, y, z], call, queue, begin_ns, gpu_ns]
+// [kernel, sequence, nth, [x, y, z], call, queue, begin_ns, gpu_ns], and of CUDA [x, y, z] of the block and the bytes of
+// dynamic shared memory
 Json row_json(const Row& r) {
-  return Json::array({r.kernel, r.sequence, r.nth, r.grid, r.call, r.queue, r.begin_ns, r.gpu_ns});
+  Json j = Json::array({r.kernel, r.sequence, r.nth, r.grid, r.call, r.queue, r.begin_ns, r.gpu_ns});
+  if (r.block[0] != 0) {
+    j.push_back(r.block);
+    j.push_back(r.dynamic_shared_bytes);
+  }
+  return j;
 }
 
 Kernel read_kernel(const Json& j) {
@@ -72,7 +78,8 @@ double nanoseconds(const Json& j, const char* what) {
 }
 
 Row read_row(const Json& j, std::size_t kernels) {
-  if (j.size() != 8) throw std::runtime_error(fmt::format("a row has 8 members, not {}", j.size()));
+  if (j.size() != 8 && j.size() != 10)
+    throw std::runtime_error(fmt::format("a row has 8 or 10 members, not {}", j.size()));
   Row r;
   r.kernel = whole<std::uint32_t>(j[0], "kernel");
   if (r.kernel >= kernels) throw std::runtime_error(fmt::format("kernel {} of {}", r.kernel, kernels));
@@ -84,6 +91,11 @@ Row read_row(const Json& j, std::size_t kernels) {
   r.queue = whole<std::uint32_t>(j[5], "queue");
   r.begin_ns = nanoseconds(j[6], "begin_ns");
   r.gpu_ns = nanoseconds(j[7], "gpu_ns");
+  if (j.size() == 10) {
+    if (!j[8].is_array() || j[8].size() != 3) throw std::runtime_error("the block is not three numbers");
+    for (std::size_t i = 0; i < 3; ++i) r.block[i] = whole<std::uint32_t>(j[8][i], "block");
+    r.dynamic_shared_bytes = whole<std::uint32_t>(j[9], "dynamic shared memory");
+  }
   return r;
 }
 

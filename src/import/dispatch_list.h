@@ -18,7 +18,7 @@ struct Kernel {
   std::string entry_point;
   std::string hash;         // of code, entry point, specialization and layout: 16 hexadecimal digits
   std::string code_hash;    // of the code object
-  bundle::Dim3 block{0, 0, 0};
+  bundle::Dim3 block{0, 0, 0};  // 0: not known, or not the same at every launch
   std::string refusal;      // why its dispatches cannot be captured yet, or empty
 };
 
@@ -27,9 +27,11 @@ struct Row {
   std::uint64_t sequence = 0;   // n-th dispatch of the program, from 1, in order of execution
   std::uint64_t nth = 0;        // n-th of this kernel, from 1
   bundle::Dim3 grid{0, 0, 0};
-  std::string call;             // "vkCmdDispatch"
-  std::uint32_t queue = 0;      // position of the queue, from 0
+  std::string call;             // "vkCmdDispatch", "cuLaunchKernel"
+  std::uint32_t queue = 0;      // position of the queue, from 0; CUDA: the stream's number
   double begin_ns = 0, gpu_ns = 0;  // device timestamps; gpu_ns 0: not known
+  bundle::Dim3 block{0, 0, 0};      // CUDA: of this launch; 0: the kernel's
+  std::uint32_t dynamic_shared_bytes = 0;
 };
 
 struct DispatchList {

@@ -14,6 +14,11 @@ struct Embedded {
   std::size_t size;
 };
 #include "kernels_spirv.inc"
+#ifdef KLAB_KERNELS_CUDA
+namespace cuda_code {
+#include "kernels_cuda.inc"
+}
+#endif
 
 // The three below are hash_common.glsl, line for line.
 Hash mix_word(std::uint32_t word, std::uint32_t index) {
@@ -59,12 +64,22 @@ std::span<const std::byte> spirv(std::string_view name) {
   return {};
 }
 
+std::span<const std::byte> cuda_fatbin() {
+#ifdef KLAB_KERNELS_CUDA
+  const Embedded& e = cuda_code::kEmbedded[0];
+  return std::as_bytes(std::span(e.bytes, e.size));
+#else
+  return {};
+#endif
+}
+
 Hash hash_on_host(std::span<const std::byte> bytes) {
   Hash sum{};
   const std::uint32_t words = static_cast<std::uint32_t>((bytes.size() + 3) / 4);
   for (std::uint32_t i = 0; i < words; ++i) {
     std::uint32_t word = 0;
-    std::memcpy(&word, bytes.data() + i * std::size_t{4}, std::min<std::size_t>(4, bytes.size() - i * std::size_t{4}));
+    std::memcpy(&word, bytes.data() + i * std::size_t{4},
+                std::min<std::size_t>(4, bytes.size() - i * std::size_t{4}));
     const Hash h = mix_word(word, i);
     for (int k = 0; k < 4; ++k) sum[k] += h[k];
   }

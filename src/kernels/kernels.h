@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Klab's own device kernels: their code and what to bind and push. README.md has the interface of each in a table.
-// Not here: launching them (worker/), and any GPU API.
+// Klab's own device kernels: their code and what to bind and push. README.md has the interface of each in a
+// table. Not here: launching them (worker/), and any GPU API.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -13,9 +13,12 @@ namespace klab::kernels {
 /// SPIR-V 1.3 (Vulkan 1.1) of kernel `name`, entry point "main"; an empty span when there is none.
 /// Names: "hash", "hash_address", "compare", "flush", "poison". The bytes live as long as the program.
 std::span<const std::byte> spirv(std::string_view name);
+/// CUDA fat binary of all kernels (klab.cu; entry points "klab_NAME", and "klab_hash_finish", "klab_gate"
+/// that only gpu/cuda launches); an empty span in a build without nvcc.
+std::span<const std::byte> cuda_fatbin();
 
-/// Largest chunk of the hash kernels and window of one compare, flush or poison launch. Mesa's CPU driver silently ends
-/// a shader's loops after 65,535 rounds, so more would be cut short there.
+/// Largest chunk of the hash kernels and window of one compare, flush or poison launch. Mesa's CPU driver
+/// silently ends a shader's loops after 65,535 rounds, so more would be cut short there.
 inline constexpr std::uint32_t kMaxHashChunk = 32u << 20;
 inline constexpr std::uint64_t kMaxWindow = 1ull << 32;
 
@@ -24,10 +27,12 @@ inline constexpr std::uint32_t kThreads = 256;  // workgroup size of all of them
 /// 128 bits of one chunk, position-dependent. Not XXH3: comparable only with other values of these kernels.
 using Hash = std::array<std::uint32_t, 4>;
 
-/// "hash". Bindings: 0 the data (readonly), 1 HashChunk[], 2 Hash[] (one for each chunk). One workgroup a chunk.
+/// "hash". Bindings: 0 the data (readonly), 1 HashChunk[], 2 Hash[] (one for each chunk). One workgroup a
+/// chunk.
 struct HashChunk {
   std::uint32_t offset = 0;  // bytes into binding 0, a multiple of 4
-  std::uint32_t size = 0;    // bytes, up to kMaxHashChunk; the last word may be read whole, so bind a range rounded up to 4
+  std::uint32_t size =
+      0;  // bytes, up to kMaxHashChunk; the last word may be read whole, so bind a range rounded up to 4
 };
 /// "hash_address" (needs device addresses). Bindings: 0 HashAddressChunk[], 1 Hash[].
 struct HashAddressChunk {
@@ -35,10 +40,11 @@ struct HashAddressChunk {
   std::uint32_t size = 0;     // bytes, up to kMaxHashChunk
   std::uint32_t reserved = 0;
 };
-/// Push constants of both hash kernels. The grid may be x by y workgroups, x*y >= count, for counts over 65,535.
+/// Push constants of both hash kernels. The grid may be x by y workgroups, x*y >= count, for counts over
+/// 65,535.
 struct HashPush {
-  std::uint32_t count = 0;   // chunks of this launch
-  std::uint32_t first = 0;   // first chunk of this launch: reads and writes elements first .. first+count-1
+  std::uint32_t count = 0;  // chunks of this launch
+  std::uint32_t first = 0;  // first chunk of this launch: reads and writes elements first .. first+count-1
 };
 
 /// The same value on the host, for tests and for memory that the host sees anyway.
@@ -70,6 +76,16 @@ struct PoisonPush {
   std::uint32_t pattern[2] = {0, 0};
 };
 
+/// "patch" (APIs with module variables only). Binding 0: PatchWord[]. A word that holds `from` gets `to`, or
+/// with `back` the other way; any other word stays. Any grid; each thread strides.
+struct PatchWord {
+  std::uint64_t address = 0;  // a multiple of 8
+  std::uint64_t from = 0, to = 0;
+};
+struct PatchPush {
+  std::uint32_t count = 0, back = 0;
+};
+
 /// Workgroups in x for a striding kernel over `bytes`: enough for any GPU, at most 65,535.
 constexpr std::uint32_t striding_grid(std::uint64_t bytes) {
   const std::uint64_t groups = (bytes / 4 + kThreads - 1) / kThreads;
@@ -78,6 +94,6 @@ constexpr std::uint32_t striding_grid(std::uint64_t bytes) {
 
 static_assert(sizeof(HashChunk) == 8 && sizeof(HashAddressChunk) == 16 && sizeof(HashPush) == 8);
 static_assert(sizeof(ComparePush) == 16 && sizeof(CompareResult) == 8 && sizeof(FlushPush) == 8);
-static_assert(sizeof(PoisonPush) == 16);
+static_assert(sizeof(PoisonPush) == 16 && sizeof(PatchWord) == 24 && sizeof(PatchPush) == 8);
 
 }  // namespace klab::kernels

@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "compile/protocol.h"
 #include "ops/run.h"
+#include "shim/abi/find_cupti.h"
 
 namespace klab::ops {
 namespace {
@@ -18,6 +19,29 @@ Check program_beside(const std::string& name, const std::string& purpose) {
   if (::access(path.c_str(), R_OK) == 0) return {purpose, Health::ok, path.string(), ""};
   return {purpose, Health::missing, path.string() + " is not there",
           "build klab whole (./demo does), or reinstall it"};
+}
+
+// What a capture of a CUDA program needs besides the driver: the shim beside klab, and a libcupti for it to open. The
+// target may bring its own; this is what would be found without.
+Check check_cuda() {
+  const fs::path shim = program_folder() / "libklab_cuda.so";
+  if (::access(shim.c_str(), R_OK) != 0)
+    return {"CUDA capture shim", Health::warning, shim.string() + " is not there",
+            "CUDA programs cannot be captured: build klab where the CUDA toolkit's headers are (12.4 or newer)"};
+  std::vector<std::string> interpreters;
+  const char* path = std::getenv("PATH");
+  for (std::string_view rest = path != nullptr ? path : ""; !rest.empty();) {
+    const auto folder = rest.substr(0, rest.find(':'));
+    rest.remove_prefix(std::min(rest.size(), folder.size() + 1));
+    const std::string python = std::string(folder) + "/python3";
+    if (!folder.empty() && ::access(python.c_str(), X_OK) == 0) interpreters.push_back(python);
+  }
+  const std::vector<std::string> files = shim::cupti_files(interpreters);
+  if (files.empty())
+    return {"CUDA capture shim", Health::warning, shim.string() + ", but no libcupti",
+            "install the CUDA toolkit's CUPTI or the Python package nvidia-cuda-cupti, or name the file in KLAB_CUPTI; "
+            "a program that has its own needs none"};
+  return {"CUDA capture shim", Health::ok, fmt::format("{}, with {}", shim.string(), files.front()), ""};
 }
 
 Check check_store(Lab& lab) {
@@ -86,8 +110,7 @@ std::vector<Check> examine(Lab& lab) {
       checks.push_back({"devices", Health::missing, e.what(), "is klab-worker of the same version as klab?"});
     }
   }
-  checks.push_back(
-      {"CUDA", Health::warning, "not in this version", "dispatches of CUDA programs cannot be captured yet"});
+  checks.push_back(check_cuda());
   checks.push_back(
       {"HIP", Health::warning, "not in this version", "dispatches of HIP programs cannot be captured yet"});
   return checks;

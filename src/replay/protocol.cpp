@@ -90,6 +90,7 @@ void to_json(Json& j, const Request& v) {
   j = Json{{"verb", v.verb},         {"bundle", v.bundle},     {"dispatch", v.dispatch},
            {"device", v.device},     {"variants", v.variants}, {"conditions", v.conditions},
            {"validate", v.validate}, {"seed", v.seed},         {"budget_s", v.budget_s}};
+  if (!v.counters.empty()) j["counters"] = v.counters;
 }
 void from_json(const Json& j, Request& v) {
   read_required(j, "verb", v.verb);
@@ -100,6 +101,7 @@ void from_json(const Json& j, Request& v) {
   read_optional(j, "conditions", v.conditions);
   read_optional(j, "validate", v.validate);
   read_optional(j, "seed", v.seed);
+  read_optional(j, "counters", v.counters);
   read_optional(j, "budget_s", v.budget_s);
 }
 
@@ -165,6 +167,7 @@ void to_json(Json& j, const VariantAnswer& v) {
            {"validation", v.validation}};
   if (!v.replay_averages_ns.empty()) j["replay_averages_ns"] = v.replay_averages_ns;
   if (v.error) j["error"] = *v.error;
+  if (!v.counters.is_null()) j["counters"] = v.counters;
 }
 void from_json(const Json& j, VariantAnswer& v) {
   read_optional(j, "label", v.label);
@@ -177,6 +180,7 @@ void from_json(const Json& j, VariantAnswer& v) {
   read_optional(j, "resources", v.resources);
   read_optional(j, "code_hash", v.code_hash);
   read_optional(j, "validation", v.validation);
+  if (j.contains("counters")) v.counters = j["counters"];
 }
 
 void to_json(Json& j, const Answer& v) {

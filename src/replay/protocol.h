@@ -84,6 +84,7 @@ struct Request {
   std::string device;          // selector; empty: the bundle's own device, else the API's first
   std::vector<VariantCode> variants;
   Conditions conditions;
+  std::vector<std::string> counters;  // hardware counters to read in passes of their own; "default": a chosen set
   bool validate = true;    // compare each variant's written state with the baseline's
   std::uint32_t seed = 1;  // order of interleaving, random checks
   double budget_s = 600;
@@ -125,6 +126,8 @@ struct VariantAnswer {
   std::uint64_t written_bytes = 0;  // chunks that this variant was seen to write
   Json resources = Json::object();  // gpu::Resources, as JSON
   std::string code_hash;            // XXH3-128 of the code object
+  /// {"values": {name: number}, "derived": {name: {"value", "unit", "from"}}, "missing": [name], "passes": n}
+  Json counters;
   Validation validation;
 };
 void to_json(Json& j, const VariantAnswer& v);

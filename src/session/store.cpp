@@ -30,6 +30,21 @@ constexpr std::string_view kMigrations[] = {
          variant TEXT NOT NULL REFERENCES variants(id), correctness TEXT NOT NULL, speed TEXT NOT NULL,
          reason TEXT NOT NULL, ratio REAL NOT NULL, detail TEXT NOT NULL, at TEXT NOT NULL) STRICT;
        CREATE INDEX verdicts_by_variant ON verdicts(bundle, variant, id);)",
+    R"(CREATE TABLE sessions(
+         id TEXT PRIMARY KEY, name TEXT NOT NULL, made_by TEXT NOT NULL, state TEXT NOT NULL, program TEXT NOT NULL,
+         working_folder TEXT NOT NULL, roots TEXT NOT NULL, dispatch TEXT NOT NULL, bundle TEXT NOT NULL,
+         bundle_path TEXT NOT NULL, owns_bundle INTEGER NOT NULL, max_runs INTEGER NOT NULL, runs INTEGER NOT NULL,
+         made_at TEXT NOT NULL, closed_at TEXT NOT NULL) STRICT;
+       CREATE TABLE jobs(
+         id INTEGER PRIMARY KEY AUTOINCREMENT, session TEXT NOT NULL, kind TEXT NOT NULL, state TEXT NOT NULL,
+         pid INTEGER NOT NULL, pid_start INTEGER NOT NULL, log TEXT NOT NULL, request TEXT NOT NULL,
+         result TEXT NOT NULL, made_at TEXT NOT NULL, ended_at TEXT NOT NULL) STRICT;
+       CREATE INDEX jobs_by_session ON jobs(session, id);
+       CREATE TABLE events(
+         id INTEGER PRIMARY KEY AUTOINCREMENT, session TEXT NOT NULL REFERENCES sessions(id), kind TEXT NOT NULL,
+         at TEXT NOT NULL, detail TEXT NOT NULL) STRICT;
+       CREATE INDEX events_by_session ON events(session, id);
+       ALTER TABLE runs ADD COLUMN session TEXT NOT NULL DEFAULT '';)",
 };
 
 constexpr std::string_view kVariantColumns =

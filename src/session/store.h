@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The store: bundles, variants, runs and verdicts, in $KLAB_HOME/klab.sqlite.
-// Not here: bundle data (bundle/), source backups (variant/), session states (a later version).
+// Not here: bundle data (bundle/), source backups (variant/), sessions and jobs (sessions.h).
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "compile/protocol.h"
 #include "replay/protocol.h"
+#include "session/sessions.h"
 #include "session/sqlite.h"
 #include "validate/verdict.h"
 
@@ -78,6 +79,8 @@ class Store {
   /// Opens (and migrates) $KLAB_HOME/klab.sqlite. Errors: store_failed; bundle_version-like refusal when a
   /// newer klab wrote it (unsupported).
   static Result<Store> open(const fs::path& file);
+
+  Sessions sessions() { return Sessions(db_); }
 
   Status put_bundle(const BundleRow& row);  // keeps a selected source
   Result<std::optional<BundleRow>> bundle(const std::string& id);

@@ -19,6 +19,16 @@ Result<gpu::BatchResult> Gpu::run(std::span<const gpu::Step> steps, std::uint64_
   return result;
 }
 
+Result<gpu::Counters> Gpu::count(gpu::LaunchId launch, std::span<const gpu::Step> before,
+                                 std::span<const std::string> names, std::uint64_t timeout_ns) {
+  if (lost_) return fail(ErrorCode::device_fault, "the device was lost before");
+  auto result = device_->count(launch, before, names, timeout_ns);
+  if (!result &&
+      (result.error().code == ErrorCode::device_fault || result.error().code == ErrorCode::timeout))
+    lost_ = true;
+  return result;
+}
+
 Result<Memory> Gpu::allocate(std::uint64_t size) {
   const gpu::MemoryRequest request{.size = size};
   KLAB_TRY(const auto placed, device_->place(std::span(&request, 1), false));

@@ -54,6 +54,8 @@ class Gpu {
   bool lost() const { return lost_; }
 
   Result<gpu::BatchResult> run(std::span<const gpu::Step> steps, std::uint64_t timeout_ns);
+  Result<gpu::Counters> count(gpu::LaunchId launch, std::span<const gpu::Step> before,
+                              std::span<const std::string> names, std::uint64_t timeout_ns);
   /// A buffer of ours. Contents are undefined.
   Result<Memory> allocate(std::uint64_t size);
   Result<Launch> prepare(const gpu::LaunchSpec& spec);

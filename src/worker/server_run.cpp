@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "worker/counters.h"
 #include "worker/judge_variant.h"
 #include "worker/server.h"
 #include "worker/timing.h"
@@ -194,7 +195,7 @@ struct Server::Run {
   }
 
   /// Times what is left of the variants once; samples are added to the answer.
-  Status time_once(const replay::Conditions& c, const OnDone& progress) {
+  Status time_once(const replay::Conditions& c, bool with_counters, const OnDone& progress) {
     std::vector<std::size_t> who;
     ChunkList restored = reference.written;
     for (std::size_t i = 0; i < variants.size(); ++i) {
@@ -259,7 +260,23 @@ struct Server::Run {
       // In a mixed batch the one that was lost cannot be told; the last variant is the candidate.
       return take(who.back(), facts.error());
     }
+    if (with_counters) count(setup, who);
     return {};
+  }
+
+  /// Counters come last and in passes of their own, so that no timed launch is disturbed. Those that cannot be read
+  /// are a note: the times stand.
+  void count(const TimingSetup& setup, const std::vector<std::size_t>& who) {
+    const auto names = counter_names(answer.device.api, request.counters);
+    for (const std::size_t i : who) {
+      if (!variants[i] || loaded.gpu().lost()) continue;
+      auto counters = count_launch(setup, *variants[i], names, deadline);
+      if (counters)
+        answer.variants[i].counters = counters_json(answer.device.api, *counters);
+      else
+        answer.notes.push_back("no hardware counters: " + counters.error().what +
+                               (counters.error().hint.empty() ? "" : "; " + counters.error().hint));
+    }
   }
 
   /// A write that nobody owns up to: the captured kernel was proved, so the other did it; else it stays open.
@@ -339,9 +356,10 @@ Status Server::answer_run(const replay::Request& request, const Deadline& deadli
     }
     std::vector<std::size_t> before(n);
     for (std::size_t i = 0; i < n; ++i) before[i] = answer.variants[i].samples_ns.size();
-    const Status timed = run.time_once(asked, [&](std::uint64_t done, std::uint64_t total) {
-      say("timing", repeat * total + done, repeats * total);
-    });
+    const Status timed = run.time_once(
+        asked, !request.counters.empty() && repeat + 1 == repeats, [&](std::uint64_t done, std::uint64_t total) {
+          say("timing", repeat * total + done, repeats * total);
+        });
     if (!timed) {
       answer.ran.repeats = asked.mode == Mode::repeats ? ran : asked.repeats;
       return timed;

@@ -233,6 +233,15 @@ Result<TimingFacts> time_sustained(const TimingSetup& setup, std::vector<Timed>&
   return facts;
 }
 
+Result<gpu::Counters> count_launch(const TimingSetup& setup, const Variant& variant,
+                                   std::span<const std::string> names, const Deadline& deadline) {
+  KLAB_TRY(const auto flusher, Flusher::create(setup.loaded->gpu(), setup.flush_bytes));
+  std::vector<gpu::Step> before;
+  setup.restorer->append(before, std::min(setup.first_image, setup.restorer->images() - 1));
+  flusher.append(before);
+  return setup.loaded->gpu().count(variant.launch.id(), before, names, deadline.timeout_ns(kBatchTimeout));
+}
+
 std::vector<std::uint32_t> interleave(std::uint32_t variants, std::uint32_t iterations, std::uint32_t run,
                                       std::uint32_t seed) {
   if (variants == 1) return std::vector<std::uint32_t>(iterations, 0);

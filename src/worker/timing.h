@@ -52,6 +52,11 @@ Result<TimingFacts> time_isolated(const TimingSetup& setup, std::vector<Timed>& 
 Result<TimingFacts> time_sustained(const TimingSetup& setup, std::vector<Timed>& timed,
                                    const std::vector<std::uint32_t>& order, const Deadline& deadline);
 
+/// Hardware counters of one launch, each pass restored and flushed as a timed launch is.
+/// Errors: those of gpu::Device::count().
+Result<gpu::Counters> count_launch(const TimingSetup& setup, const Variant& variant,
+                                   std::span<const std::string> names, const Deadline& deadline);
+
 /// 0,0,0,... for one variant; for two ABBA or BAAB blocks by chance, each variant exactly `iterations` times
 /// (the last block may be cut short). `run`: launches per letter (sustained), 1 for isolated.
 std::vector<std::uint32_t> interleave(std::uint32_t variants, std::uint32_t iterations, std::uint32_t run,

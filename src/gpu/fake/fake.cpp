@@ -166,6 +166,7 @@ class FakeDevice final : public Device {
         if (s.timed) result.launch_ns.push_back(ns);
         continue;
       }
+      if (s.kind == Step::Kind::images_in || s.kind == Step::Kind::images_out) continue;
       KLAB_TRY(auto to, range(s.to, s.to_offset, s.size));
       if (s.kind == Step::Kind::copy) {
         KLAB_TRY(auto from, range(s.from, s.from_offset, s.size));

@@ -2,44 +2,12 @@
 // Lists devices and picks one by selector.
 #include "gpu/vulkan/vulkan.h"
 
-#include <algorithm>
-#include <charconv>
-
-#include <fmt/format.h>
-
+#include "gpu/select.h"
 #include "gpu/vulkan/device.h"
 
 namespace klab::gpu {
 namespace vulkan {
 namespace {
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return std::tolower(c); });
-  return out;
-}
-
-Result<std::size_t> choose(const std::vector<bundle::DeviceIdentity>& devices, std::string_view selector) {
-  if (selector.empty()) {
-    for (const char* type : {"discrete", "integrated", "virtual", "other"})
-      for (std::size_t i = 0; i < devices.size(); ++i)
-        if (devices[i].type == type) return i;
-    return 0;
-  }
-  const std::string wanted = lower(selector);
-  for (std::size_t i = 0; i < devices.size(); ++i)
-    if (devices[i].uuid == wanted) return i;
-  std::size_t index = 0;
-  const char* end = wanted.data() + wanted.size();
-  if (const auto parsed = std::from_chars(wanted.data(), end, index); parsed.ec == std::errc() && parsed.ptr == end)
-    if (index < devices.size()) return index;
-  for (std::size_t i = 0; i < devices.size(); ++i)
-    if (lower(devices[i].name).find(wanted) != std::string::npos) return i;
-  std::string names;
-  for (std::size_t i = 0; i < devices.size(); ++i) names += fmt::format("{}{}: {}", i ? "; " : "", i, devices[i].name);
-  return fail(ErrorCode::no_device, fmt::format("no Vulkan device is \"{}\"; here are {}", selector, names),
-              "klab devices");
-}
 
 class VulkanApi final : public Api {
  public:
@@ -66,7 +34,7 @@ class VulkanApi final : public Api {
     KLAB_TRY(const auto devices, instance->devices());
     std::vector<bundle::DeviceIdentity> identities;
     for (VkPhysicalDevice physical : devices) identities.push_back(identify(*instance, physical));
-    KLAB_TRY(const std::size_t chosen, choose(identities, selector));
+    KLAB_TRY(const std::size_t chosen, choose_device("Vulkan", identities, selector));
     KLAB_TRY(std::unique_ptr<Device> device, VulkanDevice::open(std::move(instance), devices[chosen], std::move(ranges)));
     return device;
   }

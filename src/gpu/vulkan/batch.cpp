@@ -32,6 +32,9 @@ Status VulkanDevice::check_steps(std::span<const Step> steps, std::size_t& timed
           return fail(ErrorCode::internal, fmt::format("launch {} has a binding without memory: it cannot run", s.launch));
         timed += s.timed;
         break;
+      case Step::Kind::images_in:
+      case Step::Kind::images_out:
+        break;  // no images here
       case Step::Kind::copy: {
         KLAB_TRY_VOID(buffer(s.to, s.to_offset, s.size));
         KLAB_TRY_VOID(buffer(s.from, s.from_offset, s.size));
@@ -50,6 +53,7 @@ Status VulkanDevice::check_steps(std::span<const Step> steps, std::size_t& timed
 
 void VulkanDevice::record(VkCommandBuffer commands, std::span<const Step> steps, std::uint32_t& query, LaunchId& bound) {
   for (const Step& s : steps) {
+    if (s.kind == Step::Kind::images_in || s.kind == Step::Kind::images_out) continue;
     // Before each step: everything earlier, in this command buffer and those before it, has ended and is visible.
     call_.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, 0, 1,
                              &kFullBarrier, 0, nullptr, 0, nullptr);

@@ -241,18 +241,18 @@ bool Link::receive_locked(std::uint32_t* answer) {
   return true;
 }
 
-bool Link::send_data(std::uint32_t kind, std::uint32_t id, std::uint64_t offset, const void* bytes,
-                     std::size_t size, const std::byte** copy) {
-  std::lock_guard hold(lock_);
+std::byte* Link::take_slot_locked(std::uint32_t* slot) {
   while (free_.empty())
-    if (!receive_locked(nullptr)) return false;
-  if (fd_ < 0) return false;
+    if (!receive_locked(nullptr)) return nullptr;
+  if (fd_ < 0) return nullptr;
   // The oldest free slot: the copy that the caller scans stays untouched until the ring has gone round.
-  const std::uint32_t slot = free_.front();
+  *slot = free_.front();
   free_.erase(free_.begin());
-  std::byte* to = ring_ + static_cast<std::size_t>(slot) * KLAB_SLOT_BYTES;
-  std::memcpy(to, bytes, size);
-  if (copy != nullptr) *copy = to;
+  return ring_ + static_cast<std::size_t>(*slot) * KLAB_SLOT_BYTES;
+}
+
+bool Link::send_slot_locked(std::uint32_t kind, std::uint32_t id, std::uint64_t offset, std::uint32_t slot,
+                            std::size_t size) {
   klab_data_record record{};
   record.kind = kind;
   record.id = id;
@@ -260,6 +260,33 @@ bool Link::send_data(std::uint32_t kind, std::uint32_t id, std::uint64_t offset,
   record.slot = slot;
   record.bytes = static_cast<std::uint32_t>(size);
   return send_locked(&record, sizeof record, KLAB_DATA, {});
+}
+
+bool Link::send_data(std::uint32_t kind, std::uint32_t id, std::uint64_t offset, const void* bytes,
+                     std::size_t size, const std::byte** copy) {
+  std::lock_guard hold(lock_);
+  std::uint32_t slot = 0;
+  std::byte* to = take_slot_locked(&slot);
+  if (to == nullptr) return false;
+  std::memcpy(to, bytes, size);
+  if (copy != nullptr) *copy = to;
+  return send_slot_locked(kind, id, offset, slot, size);
+}
+
+std::byte* Link::take_slot(std::uint32_t* slot) {
+  std::lock_guard hold(lock_);
+  return take_slot_locked(slot);
+}
+
+bool Link::send_slot(std::uint32_t kind, std::uint32_t id, std::uint64_t offset, std::uint32_t slot,
+                     std::size_t size) {
+  std::lock_guard hold(lock_);
+  return send_slot_locked(kind, id, offset, slot, size);
+}
+
+void Link::give_back(std::uint32_t slot) {
+  std::lock_guard hold(lock_);
+  if (slot < slots_ && free_.size() < slots_) free_.insert(free_.begin(), slot);
 }
 
 void Link::add_rows(const klab_row* rows, std::size_t count) {
@@ -312,6 +339,15 @@ void Link::after_fork() {
   pending_ = nullptr;
   ring_ = nullptr;  // not mapped in the child (MADV_DONTFORK)
   config_.mode = KLAB_MODE_NONE;
+}
+
+void note(const std::string& what, const std::string& why) {
+  const std::string_view w = std::string_view(what).substr(0, KLAB_MAX_TEXT);
+  const std::string_view y = std::string_view(why).substr(0, KLAB_MAX_TEXT);
+  klab_text record{};
+  record.what_length = static_cast<std::uint32_t>(w.size());
+  record.why_length = static_cast<std::uint32_t>(y.size());
+  link().send(&record, sizeof record, KLAB_NOTE, {w, y});
 }
 
 }  // namespace klab::shim

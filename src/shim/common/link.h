@@ -48,6 +48,14 @@ class Link {
   /// call.
   bool send_data(std::uint32_t kind, std::uint32_t id, std::uint64_t offset, const void* bytes,
                  std::size_t size, const std::byte** copy = nullptr);
+  /// A free slot to fill with up to KLAB_SLOT_BYTES; its number in `slot`. Null: klab is gone. At most half of the
+  /// slots may be held at a time. Ends with send_slot or give_back.
+  std::byte* take_slot(std::uint32_t* slot);
+  bool send_slot(std::uint32_t kind, std::uint32_t id, std::uint64_t offset, std::uint32_t slot, std::size_t size);
+  void give_back(std::uint32_t slot);
+  /// The whole ring, to be pinned; null when there is none.
+  std::byte* ring() const { return ring_; }
+  std::size_t ring_bytes() const { return std::size_t{slots_} * KLAB_SLOT_BYTES; }
   /// Trace mode: keeps rows where klab finds them even if this process dies, and sends them in batches.
   void add_rows(const klab_row* rows, std::size_t count);
   /// `all`, else only when there are many or it has been a while.
@@ -64,6 +72,9 @@ class Link {
                    std::initializer_list<std::string_view> tails);
   void send_rows_locked();
   bool receive_locked(std::uint32_t* answer);
+  std::byte* take_slot_locked(std::uint32_t* slot);
+  bool send_slot_locked(std::uint32_t kind, std::uint32_t id, std::uint64_t offset, std::uint32_t slot,
+                        std::size_t size);
   void drop_locked(const char* why);
 
   std::mutex lock_;
@@ -79,5 +90,8 @@ class Link {
 };
 
 Link& link();
+
+/// Something was left out, or is worth a warning.
+void note(const std::string& what, const std::string& why);
 
 }  // namespace klab::shim

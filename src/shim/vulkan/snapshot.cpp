@@ -33,13 +33,6 @@ void refuse(const Piece& piece, const std::string& why) {
   link().send(&record, sizeof record, KLAB_REFUSED, {name, text});
 }
 
-void note(const std::string& what, const std::string& why) {
-  klab_text record{};
-  record.what_length = static_cast<std::uint32_t>(what.size());
-  record.why_length = static_cast<std::uint32_t>(why.size());
-  link().send(&record, sizeof record, KLAB_NOTE, {what, why});
-}
-
 bool Snapshot::before() {
   d_.memory_lock.lock();
   locked_ = true;

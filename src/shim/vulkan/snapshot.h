@@ -64,6 +64,5 @@ class Snapshot {
 
 /// Tells klab that the wanted execution cannot be captured.
 void refuse(const Piece& piece, const std::string& why);
-void note(const std::string& what, const std::string& why);
 
 }  // namespace klab::shim

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the bytes of a code object are, checked before the driver sees them. Pure.
+// Not here: loading them (code.cpp), figures of a compiler's output (compile/).
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace klab::gpu::cuda {
+
+enum class CodeKind { cubin, fatbin, ptx };
+
+/// Errors: invalid_data: none of these, or its headers lead outside of it.
+Result<CodeKind> code_kind(std::span<const std::byte> code);
+
+/// Bytes of machine code of `kernel` (section .text.NAME) in a cubin; empty when it is not there.
+std::optional<std::uint64_t> text_bytes(std::span<const std::byte> cubin, std::string_view kernel);
+
+}  // namespace klab::gpu::cuda

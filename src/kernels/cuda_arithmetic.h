@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one thread of each CUDA kernel does, without CUDA: klab.cu calls it on a GPU, the unit test on the
+// host. The hash is that of hash_common.glsl and of hash_on_host() in kernels.cpp: change all together.
+#pragma once
+#ifdef __CUDACC__
+#define KLAB_DEVICE __device__ __forceinline__
+#else
+#define KLAB_DEVICE inline
+#endif
+
+namespace klab::kernels::cuda {
+
+using u32 = unsigned int;
+using u64 = unsigned long long;
+
+struct alignas(16) Quad {
+  u32 x, y, z, w;
+};
+
+KLAB_DEVICE u32 rotate(u32 v, u32 by) { return (v << by) | (v >> (32u - by)); }
+KLAB_DEVICE u64 address_of(const void* p) { return reinterpret_cast<u64>(p); }
+
+/// What a word's position contributes; the same for words of several chunks.
+struct Key {
+  u32 key, rotated, odd;
+};
+KLAB_DEVICE Key key_of(u32 index) {
+  u32 key = index * 0x9e3779b9u + 0x7f4a7c15u;
+  key = (key ^ (key >> 16)) * 0x21f0aaadu;
+  key ^= key >> 15;
+  return {key, rotate(key, 16), key | 1u};
+}
+
+KLAB_DEVICE void mix(Quad& sum, u32 word, const Key& k) {
+  u32 x = (word ^ k.key) * 0x85ebca6bu;
+  x = (x ^ (x >> 15)) * 0xc2b2ae35u;
+  x ^= x >> 13;
+  u32 y = (word + k.rotated) * 0x27d4eb2fu;
+  y = (y ^ (y >> 14)) * 0x165667b1u;
+  y ^= y >> 16;
+  const u32 z = (rotate(x, 11) + y) * k.odd;
+  const u32 w = (rotate(y, 17) ^ x) * 0x9e3779b1u;
+  sum.x += x;
+  sum.y += y;
+  sum.z += z ^ (z >> 15);
+  sum.w += w ^ (w >> 14);
+}
+
+KLAB_DEVICE u32 avalanche(u32 v) {
+  v = (v ^ (v >> 16)) * 0x85ebca6bu;
+  v = (v ^ (v >> 13)) * 0xc2b2ae35u;
+  return v ^ (v >> 16);
+}
+
+KLAB_DEVICE Quad finish(Quad sum, u32 size) {
+  sum.x += size;
+  sum.y += size * 0x9e3779b1u;
+  sum.z += ~size;
+  sum.w += size ^ 0x5bd1e995u;
+  for (int round = 0; round < 2; ++round) {
+    sum.x += avalanche(sum.y);
+    sum.y += avalanche(sum.z);
+    sum.z += avalanche(sum.w);
+    sum.w += avalanche(sum.x);
+  }
+  return sum;
+}
+
+/// Chunks that one thread hashes side by side: their keys are made once, and their loads overlap.
+constexpr int kTogether = 4;
+
+struct Chunk {
+  const unsigned char* data;
+  u32 size;  // bytes
+};
+
+KLAB_DEVICE u32 load_word(const unsigned char* p, u32 bytes) {
+  if (bytes >= 4 && (address_of(p) & 3) == 0) return *reinterpret_cast<const u32*>(p);
+  u32 word = 0;
+  for (u32 k = 0; k < 4 && k < bytes; ++k) word |= static_cast<u32>(p[k]) << (8 * k);
+  return word;
+}
+
+/// Adds the share of thread `lane` of `lanes` to the sums of `count` (up to kTogether) chunks.
+KLAB_DEVICE void hash_share(const Chunk* chunks, int count, u32 lane, u32 lanes, Quad* sums) {
+  u32 most = 0, least = 0xffffffffu;
+  u64 alignment = 0;
+  for (int c = 0; c < count; ++c) {
+    most = chunks[c].size > most ? chunks[c].size : most;
+    least = chunks[c].size < least ? chunks[c].size : least;
+    alignment |= address_of(chunks[c].data);
+  }
+  u32 quads = 0;  // whole 16 bytes that all of them have, read at once
+  if ((alignment & 15) == 0) {
+    quads = least / 16;
+    if (count == kTogether) {
+      for (u32 i = lane; i < quads; i += lanes) {
+        Quad q[kTogether];
+#ifdef __CUDACC__
+#pragma unroll
+#endif
+        for (int c = 0; c < kTogether; ++c) q[c] = reinterpret_cast<const Quad*>(chunks[c].data)[i];
+        const Key k0 = key_of(4 * i), k1 = key_of(4 * i + 1), k2 = key_of(4 * i + 2), k3 = key_of(4 * i + 3);
+#ifdef __CUDACC__
+#pragma unroll
+#endif
+        for (int c = 0; c < kTogether; ++c) {
+          mix(sums[c], q[c].x, k0);
+          mix(sums[c], q[c].y, k1);
+          mix(sums[c], q[c].z, k2);
+          mix(sums[c], q[c].w, k3);
+        }
+      }
+    } else {
+      for (u32 i = lane; i < quads; i += lanes) {
+        const Key k0 = key_of(4 * i), k1 = key_of(4 * i + 1), k2 = key_of(4 * i + 2), k3 = key_of(4 * i + 3);
+        for (int c = 0; c < count; ++c) {
+          const Quad q = reinterpret_cast<const Quad*>(chunks[c].data)[i];
+          mix(sums[c], q.x, k0);
+          mix(sums[c], q.y, k1);
+          mix(sums[c], q.z, k2);
+          mix(sums[c], q.w, k3);
+        }
+      }
+    }
+  }
+  const u32 words = most / 4 + ((most & 3) != 0 ? 1 : 0);
+  for (u32 i = 4 * quads + lane; i < words; i += lanes) {
+    const Key k = key_of(i);
+    for (int c = 0; c < count; ++c)
+      if (4 * i < chunks[c].size) mix(sums[c], load_word(chunks[c].data + 4 * i, chunks[c].size - 4 * i), k);
+  }
+}
+
+/// Differing bytes of one word, and the lowest of them.
+KLAB_DEVICE void compare_word(u32 a, u32 b, u32 offset, u32& count, u32& first) {
+  const u32 d = a ^ b;
+  if (d == 0) return;
+  for (u32 k = 4; k-- > 0;)
+    if ((d >> (8 * k) & 0xffu) != 0) {
+      ++count;
+      first = offset + k < first ? offset + k : first;
+    }
+}
+
+KLAB_DEVICE void compare_share(const unsigned char* a, const unsigned char* b, u32 size, u32 lane, u32 lanes,
+                               u32& count, u32& first) {
+  u32 quads = 0;
+  if (((address_of(a) | address_of(b)) & 15) == 0) {
+    quads = size / 16;
+    for (u32 i = lane; i < quads; i += lanes) {
+      const Quad p = reinterpret_cast<const Quad*>(a)[i], q = reinterpret_cast<const Quad*>(b)[i];
+      if (((p.x ^ q.x) | (p.y ^ q.y) | (p.z ^ q.z) | (p.w ^ q.w)) == 0) continue;
+      compare_word(p.x, q.x, 16 * i, count, first);
+      compare_word(p.y, q.y, 16 * i + 4, count, first);
+      compare_word(p.z, q.z, 16 * i + 8, count, first);
+      compare_word(p.w, q.w, 16 * i + 12, count, first);
+    }
+  }
+  const u32 words = size / 4 + ((size & 3) != 0 ? 1 : 0);
+  for (u32 i = 4 * quads + lane; i < words; i += lanes)
+    compare_word(load_word(a + 4 * i, size - 4 * i), load_word(b + 4 * i, size - 4 * i), 4 * i, count, first);
+}
+
+KLAB_DEVICE void flush_share(u32* data, u32 words, u32 value, u32 lane, u32 lanes) {
+  u32 quads = 0;
+  if ((address_of(data) & 15) == 0) {
+    quads = words / 4;
+    for (u32 i = lane; i < quads; i += lanes) {
+      Quad q = reinterpret_cast<Quad*>(data)[i];
+      q.x = q.x * 0x9e3779b1u + value;
+      q.y = q.y * 0x9e3779b1u + value;
+      q.z = q.z * 0x9e3779b1u + value;
+      q.w = q.w * 0x9e3779b1u + value;
+      reinterpret_cast<Quad*>(data)[i] = q;
+    }
+  }
+  for (u32 i = 4 * quads + lane; i < words; i += lanes) data[i] = data[i] * 0x9e3779b1u + value;
+}
+
+/// `data`: start of the window. Bytes past `size` are not touched.
+KLAB_DEVICE void poison_share(unsigned char* data, const unsigned char* mask, u32 size, u32 low, u32 high,
+                              u32 lane, u32 lanes) {
+  const u32 words = size / 4 + ((size & 3) != 0 ? 1 : 0);
+  for (u32 i = lane; i < words; i += lanes) {
+    u32 bits = static_cast<u32>(mask[i / 2]) >> ((i & 1u) * 4u) & 0xfu;
+    const u32 left = size - 4 * i;
+    if (left < 4) bits &= (1u << left) - 1u;
+    if (bits == 0) continue;
+    const u32 pattern = (i & 1u) != 0 ? high : low;
+    if (bits == 0xfu && (address_of(data) & 3) == 0) {
+      *reinterpret_cast<u32*>(data + 4 * i) = pattern;
+      continue;
+    }
+    for (u32 k = 0; k < 4; ++k)
+      if ((bits >> k & 1u) != 0) data[4 * i + k] = static_cast<unsigned char>(pattern >> (8 * k));
+  }
+}
+
+struct PatchEntry {
+  u64 address, from, to;
+};
+/// A word that still holds what was put there becomes the other one.
+KLAB_DEVICE void patch_one(const PatchEntry& e, bool back) {
+  u64* const word = reinterpret_cast<u64*>(e.address);
+  if (*word == (back ? e.to : e.from)) *word = back ? e.from : e.to;
+}
+
+}  // namespace klab::kernels::cuda

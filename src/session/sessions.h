@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sessions and their jobs in the store: state, caps, what happened in order, and recovery after a crash.
+// Not here: bundles, variants, runs, verdicts (store.h); what a job does (ops/).
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "session/sqlite.h"
+#include "session/state.h"
+
+namespace klab::session {
+
+inline constexpr std::int64_t kDefaultMaxRuns = 1000;
+
+struct SessionRow {
+  std::string id;       // "s" and 7 characters
+  std::string name;     // for a person
+  std::string made_by;  // "cli", "mcp", "page"
+  State state = State::opened;
+  std::vector<std::string> program;  // the command that the user allowed to be run; empty: none
+  std::string working_folder;
+  std::vector<std::string> roots;  // folders that the session may read and write under
+  Json dispatch;                   // what was selected of a dispatch list: name, nth, grid
+  std::string bundle;              // BundleRow::id once captured
+  std::string bundle_path;
+  bool owns_bundle = false;  // made by this session: deleted when it closes
+  std::int64_t max_runs = kDefaultMaxRuns;
+  std::int64_t runs = 0;  // so far
+  std::string made_at, closed_at;
+};
+void to_json(Json& j, const SessionRow& v);
+
+enum class JobState { queued, running, done, failed, cancelled, lost };
+KLAB_JSON_ENUM(JobState, queued, running, done, failed, cancelled, lost)
+
+struct JobRow {
+  std::int64_t id = 0;
+  std::string session;  // may be empty: work outside any session
+  std::string kind;     // "capture", "run", "compare", ...
+  JobState state = JobState::queued;
+  std::int64_t pid = 0;         // of the process that works on it
+  std::uint64_t pid_start = 0;  // its start time in clock ticks since boot: a pid comes again
+  std::string log;              // its file
+  Json request, result;
+  std::string made_at, ended_at;
+};
+void to_json(Json& j, const JobRow& v);
+
+struct EventRow {
+  std::int64_t id = 0;  // ascending over all sessions
+  std::string session, kind, at;
+  Json detail;
+};
+void to_json(Json& j, const EventRow& v);
+
+/// Over the store's database. Thread: one; several processes may use one store.
+class Sessions {
+ public:
+  explicit Sessions(Database& db) : db_(&db) {}
+
+  Result<SessionRow> open(SessionRow row);
+  /// Errors: not_found, naming the newest that are there.
+  Result<SessionRow> get(const std::string& id);
+  Result<std::vector<SessionRow>> list(bool closed_too = false, std::int64_t limit = 200);
+  /// Writes everything but state, runs and times.
+  Status update(const SessionRow& row);
+  /// One step of the state table, and an event of it. Errors: illegal_state, not_found.
+  Result<SessionRow> move(const std::string& id, Move move, const Json& detail = Json::object());
+  /// Takes one of the session's runs. Errors: cap_reached at max_runs, with what to do.
+  Status count_run(const std::string& id);
+
+  Status add_event(const std::string& session, const std::string& kind, const Json& detail);
+  /// Those after `after`, oldest first.
+  Result<std::vector<EventRow>> events(const std::string& session, std::int64_t after, std::int64_t limit = 1000);
+
+  Result<std::int64_t> add_job(const JobRow& row);
+  /// The work begins in this process.
+  Status start_job(std::int64_t id);
+  Status end_job(std::int64_t id, JobState state, const Json& result);
+  Result<JobRow> job(std::int64_t id);
+  Result<std::vector<JobRow>> jobs(const std::string& session, std::int64_t limit = 200);
+  /// Jobs whose process is gone become `lost`, and a session that was running one becomes idle (captured before its
+  /// first run). Nothing else is touched. Returns how many.
+  Result<int> recover();
+
+ private:
+  Database* db_;
+};
+
+/// Start time of a process in clock ticks since boot (/proc/PID/stat, field 22); 0: there is no such process.
+std::uint64_t process_start(std::int64_t pid);
+
+}  // namespace klab::session
