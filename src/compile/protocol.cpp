@@ -136,6 +136,7 @@ void to_json(Json& j, const Request& v) {
            {"source", v.source},
            {"output", v.output},
            {"options", v.options}};
+  if (v.instructions) j["instructions"] = true;
   if (!v.batch.empty()) j["batch"] = v.batch;
   if (v.source_text.empty()) return;
   if (is_utf8(v.source_text))
@@ -154,6 +155,7 @@ void from_json(const Json& j, Request& v) {
     v.source_text.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   }
   read_optional(j, "output", v.output);
+  read_optional(j, "instructions", v.instructions);
   read_optional(j, "options", v.options);
   read_optional(j, "batch", v.batch);
 }

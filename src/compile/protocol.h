@@ -24,6 +24,8 @@ struct Message {
   std::uint32_t line = 0;  // from 1; 0: none
   std::string text;
 };
+void to_json(Json& j, const Message& v);
+void from_json(const Json& j, Message& v);
 
 /// How a source becomes a code object. Part of a variant's identity.
 struct Options {
@@ -82,12 +84,13 @@ void to_json(Json& j, const Reflection& v);
 void from_json(const Json& j, Reflection& v);
 
 struct Request {
-  std::string verb = "compile";   // "compile", "reflect", "disassemble", "tools", "batch"
+  std::string verb = "compile";   // "compile", "reflect", "disassemble", "ptx", "tools", "batch"
   std::string language = "glsl";  // "glsl", "spirv" (given directly: validated and copied), "cuda", "ptx", "cubin"
   std::string source;             // path
   std::string source_text;  // used in place of the file's content when not empty (`source` still names it)
                             // bytes that are not UTF-8 travel as hexadecimal "source_bytes"
   std::string output;       // path of the code object to write
+  bool instructions = false;  // CUDA, verb "reflect": count instructions too, where a disassembler is there
   Options options;
   std::vector<Request>
       batch;  // verb "batch": these in order, in one process (starting a compiler costs 0.1 s)
@@ -132,7 +135,7 @@ struct Answer {
   bool cacheable = true;      // false: not everything that it read is known
   double compile_ms = 0;      // inside klab-compile
   std::vector<Tool> tools;    // verb "tools"
-  std::string disassembly;    // verb "disassemble"
+  std::string disassembly;    // verb "disassemble"; verb "ptx": PTX that is the code or that its line information holds
   std::vector<Answer> batch;  // verb "batch": one for each request
 };
 void to_json(Json& j, const Answer& v);
@@ -141,7 +144,8 @@ void from_json(const Json& j, Answer& v);
 /// $KLAB_COMPILE, else klab-compile beside this program.
 fs::path compiler_program();
 
-/// Runs klab-compile (client.cpp; client.h has one that stays warm). A crash or a hang (`limit_s`) of it is compile_failed with that said.
+/// Runs klab-compile once (client.h has one that stays). A crash or a hang (`limit_s`) of it is compile_failed with
+/// that said.
 /// Errors: environment (klab-compile is not beside klab). Otherwise an Answer, ok or not.
 /// Thread: any.
 Result<Answer> run_compiler(const Request& request, double limit_s = 120);

@@ -221,6 +221,20 @@ Result<CudaFacts> read_cubin(std::span<const std::byte> bytes) {
   return facts;
 }
 
+Result<std::string> embedded_ptx(std::span<const std::byte> bytes) {
+  KLAB_TRY(const Elf elf, read_cuda_elf(bytes));
+  const ElfSection* section = elf.section(".nv_debug_ptx_txt");
+  if (section == nullptr || section->bytes.empty())
+    return fail(ErrorCode::not_found, "the cubin carries no PTX", "only code built with -lineinfo does");
+  // One line after the other, each ended by a zero.
+  std::string text(reinterpret_cast<const char*>(section->bytes.data()), section->bytes.size());
+  std::replace(text.begin(), text.end(), '\0', '\n');
+  const std::size_t first = text.find_first_not_of('\n');
+  if (first == std::string::npos) return fail(ErrorCode::not_found, "the cubin carries no PTX");
+  text.erase(0, first);
+  return text;
+}
+
 void read_spills(std::string_view log, CudaFacts& facts) {
   KernelFacts* current = nullptr;
   const auto number_before = [](std::string_view line, std::string_view words) -> std::optional<std::uint64_t> {

@@ -5,6 +5,7 @@
 #pragma once
 #include <cstddef>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "base/error.h"
@@ -16,6 +17,9 @@ bool looks_like_cubin(std::span<const std::byte> bytes);
 
 /// Errors: invalid_data; unsupported (a relocatable object: it is linked first).
 Result<CudaFacts> read_cubin(std::span<const std::byte> bytes);
+
+/// The PTX that code built with line information carries. Errors: not_found, invalid_data.
+Result<std::string> embedded_ptx(std::span<const std::byte> bytes);
 
 /// Fills in spills from what `ptxas -v` printed, for kernels that the log names.
 void read_spills(std::string_view log, CudaFacts& facts);

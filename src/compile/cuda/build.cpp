@@ -298,9 +298,9 @@ Status serve_cuda(const Request& request, Answer& answer) {
     answer.compile_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
     return done;
   }
-  if (request.verb != "reflect" && request.verb != "disassemble")
+  if (request.verb != "reflect" && request.verb != "disassemble" && request.verb != "ptx")
     return fail(ErrorCode::usage, fmt::format("unknown verb \"{}\"", request.verb),
-                "compile, reflect, disassemble, tools or batch");
+                "compile, reflect, disassemble, ptx, tools or batch");
   std::string code = request.source_text;
   if (code.empty()) {
     KLAB_TRY(code, read_file(request.source, kMaxSource));
@@ -308,7 +308,11 @@ Status serve_cuda(const Request& request, Answer& answer) {
   answer.hash = to_string(hash_text(code));
   KLAB_TRY(answer.cuda, facts_of(code, ""));
   if (answer.cuda->format != "cubin") {
-    if (request.verb == "disassemble") answer.disassembly = std::move(code);
+    if (request.verb != "reflect") answer.disassembly = std::move(code);
+    return {};
+  }
+  if (request.verb == "ptx") {
+    KLAB_TRY(answer.disassembly, embedded_ptx(bytes_of(code)));
     return {};
   }
   if (request.verb == "disassemble") {
@@ -317,7 +321,9 @@ Status serve_cuda(const Request& request, Answer& answer) {
     answer.cuda->disassembler = text.tool;
     return {};
   }
-  add_instruction_counts(code, *answer.cuda);
+  for (const KernelFacts& k : answer.cuda->kernels)
+    if (k.name == request.options.entry_point) answer.entry_point = k.name, answer.stripped_hash = k.code_hash;
+  if (request.instructions) add_instruction_counts(code, *answer.cuda);
   return {};
 }
 
