@@ -46,7 +46,10 @@ struct Cli {
 std::string table(const std::vector<std::vector<std::string>>& rows, const std::string& right);
 std::string dimensions(const bundle::Dim3& d);
 
-/// --grid, --spec, --push, --subgroup-size.
+/// "32 registers, 0 B local, 4.0 KiB shared, 1.5 KiB code".
+std::string figures_line(const compile::KernelFacts& kernel);
+
+/// --grid, --block, --cluster, --dynamic-shared, --attribute, --spec, --push, --subgroup-size.
 void add_launch_options(CLI::App* verb, ops::LaunchText& launch);
 
 void add_listing_verbs(Cli& cli);  // devices, doctor, dispatches, completions

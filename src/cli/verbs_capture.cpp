@@ -132,17 +132,19 @@ int do_inspect(Cli& cli, const InspectOptions& o) {
   if (!variants) return cli.report(variants.error());
   auto row = (*store)->bundle(opened->id);
   if (!row) return cli.report(row.error());
-  std::vector<compile::Reflection> codes;
+  std::vector<ops::CodeFacts> codes;
+  Json code_json = Json::array();
   for (const bundle::CodeObject& code : m.code) {
-    auto reflection = ops::reflect_code(opened->reader.path() / code.file);
-    codes.push_back(reflection ? *reflection : compile::Reflection{});
+    auto facts = ops::reflect_code(cli.lab, opened->reader.path() / code.file);
+    codes.push_back(facts ? *facts : ops::CodeFacts{});
+    code_json.push_back(codes.back().cuda ? Json(*codes.back().cuda) : Json(codes.back().reflection));
   }
   if (cli.json) {
     Json answer{{"bundle", fs::absolute(opened->reader.path()).string()},
                 {"id", opened->id},
                 {"manifest", m},
                 {"verified", !o.no_verify},
-                {"code", codes}};
+                {"code", code_json}};
     if (!o.no_verify)
       answer["checked"] = {{"chunks", verified.chunks},
                            {"stored_bytes", verified.stored_bytes},
@@ -197,12 +199,17 @@ int do_inspect(Cli& cli, const InspectOptions& o) {
     }
     fmt::print("{}", table(rows, "rr"));
     if (d.code < codes.size() && m.code[d.code].kind == "spirv") {
-      const compile::Reflection& c = codes[d.code];
+      const compile::Reflection& c = codes[d.code].reflection;
       fmt::print("  code {}: SPIR-V {}, {} instructions, {} shared, {} matrix, {} barrier, {} atomic{}\n",
                  m.code[d.code].file, c.version, c.instructions, format_bytes(c.shared_bytes),
                  c.matrix_instructions, c.barrier_instructions, c.atomic_instructions,
                  c.uses_physical_addresses ? "; uses device addresses" : "");
       if (o.source && !c.source_text.empty()) fmt::print("{}\n", c.source_text);
+    } else if (d.code < codes.size() && codes[d.code].cuda) {
+      const compile::CudaFacts& c = *codes[d.code].cuda;
+      const compile::KernelFacts* k = c.kernel(d.entry_point);
+      fmt::print("  code {}: {} for {}, {} kernel(s), {} module variable(s){}\n", m.code[d.code].file, c.format, c.arch,
+                 c.kernels.size(), c.variables.size(), k != nullptr ? "; " + figures_line(*k) : "");
     }
   }
   for (const bundle::LeftOut& l : m.left_out) fmt::print("  left out: {}: {}\n", l.what, l.why);

@@ -103,9 +103,12 @@ int do_replay(Cli& cli, const RunOptions& o) {
                            "shared_bytes", "subgroup_size", "occupancy"})
     if (v.resources.contains(name) && !v.resources[name].is_null())
       resources += fmt::format("{}{} {}", resources.empty() ? "" : ", ", name, v.resources[name].dump());
-  fmt::print("  code: {} SPIR-V instructions, {} matrix, {} shared{}\n", done->code.instructions,
-             done->code.matrix_instructions, format_bytes(done->code.shared_bytes),
-             resources.empty() ? "" : "; driver: " + resources);
+  if (done->kernel_facts)
+    fmt::print("  code: {}{}\n", figures_line(*done->kernel_facts), resources.empty() ? "" : "; driver: " + resources);
+  else
+    fmt::print("  code: {} SPIR-V instructions, {} matrix, {} shared{}\n", done->code.reflection.instructions,
+               done->code.reflection.matrix_instructions, format_bytes(done->code.reflection.shared_bytes),
+               resources.empty() ? "" : "; driver: " + resources);
   if (!o.no_validate) print_validation(cli, v.validation);
   for (const std::string& note : done->answer.notes) fmt::print("  note: {}\n", note);
   return code;
@@ -188,7 +191,7 @@ void add_run_verbs(Cli& cli) {
       cli.verb("replay", "run the captured dispatch alone, timed, its inputs restored before each launch",
                "klab replay matmul.klab --iterations 100 --variant faster");
   add_condition_options(replay, *replay_options);
-  replay->add_option("--variant", replay_options->variant, "name, id, or a source or SPIR-V file")
+  replay->add_option("--variant", replay_options->variant, "name, id, or a source or binary file")
       ->capture_default_str();
   replay->add_flag("--no-validate", replay_options->no_validate, "do not check the results");
   add_launch_options(replay, replay_options->launch);
@@ -198,7 +201,7 @@ void add_run_verbs(Cli& cli) {
   auto* compare = cli.verb("compare", "judge a variant: is it right, and how do its times compare",
                            "klab compare matmul.klab --variant faster");
   add_condition_options(compare, *compare_options);
-  compare->add_option("--variant", compare_options->variant, "name, id, or a source or SPIR-V file")
+  compare->add_option("--variant", compare_options->variant, "name, id, or a source or binary file")
       ->required();
   compare->add_option("--against", compare_options->against, "the reference")->capture_default_str();
   cli.run_on(compare, [&cli, compare_options] { return do_compare(cli, *compare_options); });

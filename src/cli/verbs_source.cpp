@@ -6,6 +6,7 @@
 
 #include <iostream>
 
+#include "base/units.h"
 #include "cli/cli.h"
 #include "ops/build.h"
 
@@ -13,7 +14,8 @@ namespace klab::cli {
 namespace {
 
 struct SourceOptions {
-  std::string bundle, root = ".", file;
+  std::string bundle, root = ".", file, output;
+  bool replace = false;
   std::uint32_t dispatch = 0;
   std::vector<std::string> includes, defines;
 };
@@ -30,6 +32,8 @@ int do_find(Cli& cli, const SourceOptions& o) {
     fmt::print(
         "no candidate under {}\n  try: another --root, or -D and -I as the program's build gives them\n",
         o.root);
+    if (found->has_own_source)
+      fmt::print("  the bundle has {} itself: klab source write {} -o FILE\n", found->own_source, o.bundle);
     return 0;
   }
   std::size_t n = 0;
@@ -60,7 +64,93 @@ struct BuildOptions {
   std::string source, name, optimisation, target;
   bool debug_info = false;
   ops::LaunchText launch;
+  ops::CudaBuild cuda;
+  std::string compile_commands;
+  std::uint32_t max_registers = 0;
+  bool fast_math = false, no_line_info = false;
 };
+
+// "32 (+8)": the figure, and how it differs from the captured kernel's.
+template <class T>
+std::string with_delta(const Cli& cli, std::optional<T> value, std::optional<T> before, bool bytes, bool less_is_good = true) {
+  if (!value) return "not known";
+  const auto shown = [&](std::uint64_t v) { return bytes ? format_bytes(v) : std::to_string(v); };
+  std::string text = shown(static_cast<std::uint64_t>(*value));
+  if (!before || *before == *value) return text;
+  const bool less = *value < *before;
+  const std::string delta = fmt::format(" ({}{})", less ? "-" : "+", shown(static_cast<std::uint64_t>(less ? *before - *value : *value - *before)));
+  return text + (less == less_is_good ? cli.good(delta) : cli.warn(delta));
+}
+
+std::string occupancy_text(const compile::Occupancy& o) {
+  return fmt::format("{:.0f} % ({} of {} warps, {} block(s); limited by {})", o.fraction * 100, o.warps, o.max_warps,
+                     o.blocks, o.limited_by);
+}
+
+void print_cuda(const Cli& cli, const ops::Built& built) {
+  const ops::CudaReport& r = *built.cuda;
+  if (!built.compiler.compiler.empty())
+    fmt::print("  {} for {}{}\n", built.compiler.compiler, r.arch,
+               built.compiler.cached ? " (from the build cache)"
+               : built.compiler.compile_ms > 0 ? fmt::format(" in {:.0f} ms", built.compiler.compile_ms)
+                                               : "");
+  if (r.kernel) {
+    const compile::KernelFacts& k = *r.kernel;
+    const auto before = [&](auto member) {
+      using T = std::decay_t<decltype(k.*member)>;
+      return r.baseline ? std::optional<T>((*r.baseline).*member) : std::optional<T>();
+    };
+    const auto figure = [&](auto member, bool bytes) {
+      using T = std::decay_t<decltype(k.*member)>;
+      return with_delta(cli, std::optional<T>(k.*member), before(member), bytes);
+    };
+    fmt::print("  registers {}, local {}, static shared {}, code {}\n",
+               with_delta(cli, k.registers, r.baseline ? r.baseline->registers : std::nullopt, false),
+               figure(&compile::KernelFacts::local_bytes, true), figure(&compile::KernelFacts::shared_bytes, true),
+               figure(&compile::KernelFacts::code_bytes, true));
+    if (k.spill_store_bytes)
+      fmt::print("  spills: {} stored, {} loaded per thread\n", format_bytes(*k.spill_store_bytes),
+                 format_bytes(k.spill_load_bytes.value_or(0)));
+    if (k.max_block[0] != 0 || k.required_block[0] != 0 || k.cluster[0] != 0)
+      fmt::print("  compiled for:{}{}{}\n",
+                 k.max_block[0] != 0 ? fmt::format(" at most {} threads a block", std::uint64_t{k.max_block[0]} * k.max_block[1] * k.max_block[2]) : "",
+                 k.required_block[0] != 0 ? " blocks of " + dimensions(k.required_block) : "",
+                 k.cluster[0] != 0 ? " clusters of " + dimensions(k.cluster) : "");
+    if (k.instructions) {
+      const compile::InstructionMix& mix = *k.instructions;
+      const bool known = r.baseline && r.baseline->instructions;
+      fmt::print("  {} instructions, {} of them for matrix units",
+                 with_delta(cli, std::optional(mix.total), known ? std::optional(r.baseline->instructions->total) : std::nullopt, false),
+                 with_delta(cli, std::optional(mix.matrix_total()),
+                            known ? std::optional(r.baseline->instructions->matrix_total()) : std::nullopt, false, false));
+      std::string list;
+      for (const auto& [name, count] : mix.matrix) list += fmt::format("{}{} {}", list.empty() ? ": " : ", ", count, name);
+      fmt::print("{}\n", list);
+      std::string groups;
+      for (const auto& [name, count] : mix.groups) groups += fmt::format("{}{} {}", groups.empty() ? "" : ", ", name, count);
+      fmt::print("    {}\n", groups);
+    } else if (built.compiler.cuda && !built.compiler.cuda->disassembler_problem.empty()) {
+      fmt::print("  instructions are not counted: {}\n", built.compiler.cuda->disassembler_problem);
+    }
+  }
+  if (r.occupancy) {
+    fmt::print("  theoretical occupancy {}\n", occupancy_text(*r.occupancy));
+    if (r.baseline_occupancy && r.baseline_occupancy->warps != r.occupancy->warps)
+      fmt::print("    captured: {}\n", occupancy_text(*r.baseline_occupancy));
+  }
+  for (const std::string& note : r.notes) fmt::print("  note: {}\n", note);
+}
+
+int do_write_source(Cli& cli, const SourceOptions& o) {
+  auto written = ops::write_source(cli.lab, o.bundle, o.dispatch, o.output, o.replace);
+  if (!written) return cli.report(written.error());
+  if (cli.json)
+    cli.print_json("source write", {{"file", written->file}, {"language", written->language}, {"from", written->from}});
+  else
+    fmt::print("wrote {}: {}; it is the bundle's source now\nnext: edit it, then klab build {} --source {}\n",
+               written->file, written->from, o.bundle, written->file);
+  return 0;
+}
 
 int do_build(Cli& cli, const BuildOptions& o) {
   ops::BuildRequest request{
@@ -72,13 +162,28 @@ int do_build(Cli& cli, const BuildOptions& o) {
     request.options = compiler_options({}, o.optimisation, o.target);
     request.options->debug_info = o.debug_info;
   }
+  request.cuda = o.cuda;
+  request.cuda.compile_commands = o.compile_commands;
+  if (o.max_registers != 0) request.cuda.max_registers = o.max_registers;
+  if (o.fast_math) request.cuda.fast_math = true;
+  if (o.no_line_info) request.cuda.line_info = false;
+  request.instructions = true;
   auto built = ops::build_variant(cli.lab, request);
   if (!built) return cli.report(built.error());
   if (cli.json) {
-    cli.print_json("build", {{"variant", built->variant},
-                             {"same_code", built->same_code},
-                             {"reflection", built->compiler.reflection},
-                             {"log", built->compiler.log}});
+    Json answer{{"variant", built->variant},
+                {"same_code", built->same_code},
+                {"messages", built->compiler.messages},
+                {"cached", built->compiler.cached},
+                {"compile_ms", built->compiler.compile_ms},
+                {"log", built->compiler.log}};
+    if (built->cuda) {
+      answer["cuda"] = *built->cuda;
+      if (built->compiler.cuda) answer["module"] = *built->compiler.cuda;
+    } else {
+      answer["reflection"] = built->compiler.reflection;
+    }
+    cli.print_json("build", std::move(answer));
     return 0;
   }
   const session::VariantRow& v = built->variant;
@@ -86,6 +191,7 @@ int do_build(Cli& cli, const BuildOptions& o) {
              built->same_code ? ": the same code as was captured" : "");
   for (const compile::Message& m : built->compiler.messages)
     fmt::print("  {}:{}: {}: {}\n", m.file, m.line, to_string(m.severity), m.text);
+  if (built->cuda) print_cuda(cli, *built);
   fmt::print("next: klab compare {} --variant {}\n", o.common.bundle, v.name);
   return 0;
 }
@@ -182,8 +288,19 @@ void add_compiler_options(CLI::App* verb, SourceOptions& o) {
 
 }  // namespace
 
+std::string figures_line(const compile::KernelFacts& kernel) {
+  return fmt::format("{} registers, {} local, {} static shared, {} code",
+                     kernel.registers ? std::to_string(*kernel.registers) : "?", format_bytes(kernel.local_bytes),
+                     format_bytes(kernel.shared_bytes), format_bytes(kernel.code_bytes));
+}
+
 void add_launch_options(CLI::App* verb, ops::LaunchText& launch) {
-  verb->add_option("--grid", launch.grid, "workgroups, X or X,Y or X,Y,Z");
+  verb->add_option("--grid", launch.grid, "workgroups (blocks), X or X,Y or X,Y,Z");
+  verb->add_option("--block", launch.block, "CUDA: threads of a block, X or X,Y or X,Y,Z");
+  verb->add_option("--cluster", launch.cluster, "CUDA: blocks of a cluster, X or X,Y or X,Y,Z");
+  verb->add_option("--dynamic-shared", launch.dynamic_shared, "CUDA: dynamic shared memory of a block, bytes or 48K");
+  verb->add_option("--attribute", launch.attributes, "CUDA: launch or function attribute, NAME=INTEGER")
+      ->allow_extra_args(false);
   verb->add_option("--spec", launch.spec_constants, "specialization constant, ID=VALUE")
       ->allow_extra_args(false);
   verb->add_option("--push", launch.push_constants, "push-constant bytes, OFFSET=HEX")
@@ -220,18 +337,41 @@ void add_source_verbs(Cli& cli) {
     return 0;
   });
 
+  auto* write = cli.verb("write", "write out the source that the bundle itself holds: PTX, or embedded shader text",
+                         "klab source write softmax.klab -o softmax.ptx", source);
+  write->add_option("bundle", source_options->bundle, "NAME.klab")->required();
+  write->add_option("-o,--output", source_options->output, "file to write")->required();
+  write->add_option("--dispatch", source_options->dispatch, "which dispatch of the bundle")->capture_default_str();
+  write->add_flag("--replace", source_options->replace, "overwrite the file");
+  cli.run_on(write, [&cli, source_options] { return do_write_source(cli, *source_options); });
+
   auto build_options = std::make_shared<BuildOptions>();
   auto* build = cli.verb("build", "build a variant of the captured kernel",
-                         "klab build matmul.klab --source faster.comp -D TILE=32");
+                         "klab build matmul.klab --source faster.cu -D TILE=32");
   build->add_option("bundle", build_options->common.bundle, "NAME.klab")->required();
   build->add_option("--source", build_options->source,
-                    ".comp or .glsl, .spv, .spvasm; without it only the launch differs");
+                    ".comp, .glsl, .spv, .spvasm; .cu, .cuh, .ptx, .cubin; without it only the launch differs");
   build->add_option("--name", build_options->name, "name of the variant (default: the file's)");
   add_compiler_options(build, build_options->common);
   build->add_option("-O,--optimisation", build_options->optimisation, "none, size or performance")
       ->check(CLI::IsMember({"none", "size", "performance"}));
   build->add_option("--target-env", build_options->target, "vulkan1.0 .. vulkan1.3");
-  build->add_flag("-g,--debug-info", build_options->debug_info, "keep names and lines");
+  build->add_flag("-g,--debug-info", build_options->debug_info, "keep names and lines (CUDA: lines are kept anyway)");
+  ops::CudaBuild& cuda = build_options->cuda;
+  build->add_option("--compiler", cuda.compiler, "CUDA: auto (NVRTC where it can, else nvcc), nvrtc or nvcc")
+      ->check(CLI::IsMember({"auto", "nvrtc", "nvcc"}));
+  build->add_option("--arch", cuda.arch, "CUDA: architecture, sm_90a (default: the captured device's)");
+  build->add_option("--kernel", cuda.kernel, "CUDA: the kernel that takes the captured one's place, 'saxpy<float, 4>'");
+  build->add_option("--std", cuda.standard, "CUDA: language standard, c++17");
+  build->add_option("--maxrregcount", build_options->max_registers, "CUDA: most registers a thread may have")
+      ->check(CLI::Range(1u, 255u));
+  build->add_flag("--use_fast_math", build_options->fast_math, "CUDA: fast, less exact arithmetic");
+  build->add_flag("--no-lineinfo", build_options->no_line_info, "CUDA: leave out line information");
+  build->add_option("--option", cuda.extra, "CUDA: handed to the compiler as it is: --option=--fmad=false")
+      ->allow_extra_args(false);
+  build->add_option("--compile-commands", build_options->compile_commands,
+                    "CUDA: compile_commands.json with the file's options (default: looked for above the source)");
+  build->add_flag("--no-compile-commands", cuda.no_compile_commands, "CUDA: do not look for one");
   add_launch_options(build, build_options->launch);
   cli.run_on(build, [&cli, build_options] { return do_build(cli, *build_options); });
 

@@ -1,27 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compile/cache.h"
 
-#include <sys/stat.h>
-
 #include <fmt/format.h>
 
 #include "base/hash.h"
+#include "compile/cuda/toolkit.h"
 
 namespace klab::compile {
 namespace {
 
-constexpr int kLayout = 1;               // in every key: raise it when an entry's meaning changes
+constexpr int kLayout = 2;               // in every key: raise it when an entry's meaning changes
 constexpr std::size_t kMaxPerKey = 8;    // include states of one source that are remembered
 constexpr std::size_t kMaxFiles = 4000;  // of each kind; the oldest quarter goes first
 constexpr std::uint64_t kMaxBytes = 256u << 20;
 
 // klab-compile has its compilers inside: the file stands for their versions.
 std::string compiler_identity() {
-  struct stat st {};
-  const fs::path program = compiler_program();
-  if (::stat(program.c_str(), &st) != 0) return {};
-  return fmt::format("{} {} {}.{:09}", program.string(), st.st_size, st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
+  return file_identity(compiler_program());
 }
+
+bool is_cuda(const Request& request) { return request.language == "cuda" || request.language == "ptx"; }
 
 std::string key_of(const Request& request, const std::string& text) {
   std::error_code ec;
@@ -31,7 +29,8 @@ std::string key_of(const Request& request, const std::string& text) {
                  {"folder", fs::current_path(ec).string()},  // relative includes rest on it
                  {"text", to_string(hash_text(text))},
                  {"options", request.options},
-                 {"compiler", compiler_identity()}};
+                 {"compiler", compiler_identity()},
+                 {"toolkit", is_cuda(request) ? toolkit_identity() : ""}};
   return to_string(hash_text(key.dump()));
 }
 
@@ -82,21 +81,55 @@ void store(const fs::path& cache, const fs::path& entry, const std::string& code
   prune(cache / "code");
 }
 
+// Preprocessor lines: an edit elsewhere seldom makes a file fit for NVRTC that was not.
+std::string directives_hash(std::string_view text) {
+  std::string lines;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    const std::size_t first = line.find_first_not_of(" \t");
+    if (first != std::string_view::npos && line[first] == '#') lines += std::string(line) + "\n";
+  }
+  return to_string(hash_text(lines));
+}
+
+// Where it is kept that NVRTC cannot take this source, and why.
+fs::path refusal_file(const Request& request, const fs::path& cache) {
+  const Json key{{"source", fs::absolute(request.source).string()},
+                 {"options", request.options},
+                 {"compiler", compiler_identity()},
+                 {"toolkit", toolkit_identity()}};
+  return cache / "keys" / ("nvcc-" + to_string(hash_text(key.dump())));
+}
+
+std::optional<std::string> remembered_refusal(const fs::path& file, std::string_view text) {
+  const auto content = read_file(file, 1u << 20);
+  if (!content) return std::nullopt;
+  const auto json = parse_json(*content, file.string());
+  if (!json || !json->is_object() || json->value("directives", "") != directives_hash(text)) return std::nullopt;
+  return json->value("why", "");
+}
+
+Result<Answer> ask(const Request& request, double limit_s, Compiler* warm) {
+  return warm != nullptr ? warm->ask(request, limit_s) : run_compiler(request, limit_s);
+}
+
 }  // namespace
 
-Result<Answer> compile_cached(const Request& request, const fs::path& cache, double limit_s) {
-  if (request.verb != "compile" || request.output.empty()) return run_compiler(request, limit_s);
+Result<Answer> compile_cached(const Request& request, const fs::path& cache, double limit_s, Compiler* warm) {
+  if (request.verb != "compile" || request.output.empty()) return ask(request, limit_s, warm);
   Request exact = request;
   if (exact.source_text.empty()) {
     // Read here, so that what is compiled is what was hashed.
     KLAB_TRY(exact.source_text, read_file(request.source, kMaxBytes));
-    if (exact.source_text.empty()) return run_compiler(request, limit_s);
+    if (exact.source_text.empty()) return ask(request, limit_s, warm);
   }
   std::string key;
   try {
     key = key_of(exact, exact.source_text);
   } catch (const std::exception&) {  // a name that is not UTF-8: run_compiler says so
-    return run_compiler(request, limit_s);
+    return ask(request, limit_s, warm);
   }
   const fs::path entry = cache / "keys" / key;
   for (Answer& answer : read_entry(entry)) {
@@ -108,8 +141,20 @@ Result<Answer> compile_cached(const Request& request, const fs::path& cache, dou
     answer.cached = true;
     return std::move(answer);
   }
-  KLAB_TRY(Answer answer, run_compiler(exact, limit_s));
-  if (answer.ok)
+  fs::path refusal;
+  std::optional<std::string> refused;
+  if (request.language == "cuda" && request.options.compiler == "auto" && !request.source.empty()) {
+    refusal = refusal_file(request, cache);
+    refused = remembered_refusal(refusal, exact.source_text);
+    if (refused) exact.options.compiler = "nvcc";
+  }
+  KLAB_TRY(Answer answer, ask(exact, limit_s, warm));
+  if (refused) answer.why_compiler = *refused;
+  if (answer.nvrtc_refused && make_folders(cache / "keys"))
+    (void)write_file_atomic(
+        refusal, Json{{"directives", directives_hash(exact.source_text)}, {"why", answer.why_compiler}}.dump(
+                     -1, ' ', false, Json::error_handler_t::replace));
+  if (answer.ok && answer.cacheable)
     if (const auto code = read_file(request.output, kMaxBytes);
         code && to_string(hash_text(*code)) == answer.hash)
       store(cache, entry, *code, answer);

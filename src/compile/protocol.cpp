@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compile/protocol.h"
 
-#include <cstdlib>
-
-#include <fmt/format.h>
-
-#include "base/subprocess.h"
-
 namespace klab::compile {
 namespace {
 
@@ -19,21 +13,6 @@ bool is_utf8(const std::string& text) {
   } catch (const std::exception&) {
     return false;
   }
-}
-
-std::string last_lines(std::string_view text, int lines) {
-  while (!text.empty() && text.back() == '\n') text.remove_suffix(1);
-  std::size_t at = text.size();
-  while (lines-- > 0 && at != std::string_view::npos && at > 0) at = text.rfind('\n', at - 1);
-  return std::string(at == std::string_view::npos || at == 0 ? text : text.substr(at + 1));
-}
-
-Answer failed_answer(std::string what, std::string_view err, std::string hint) {
-  Answer answer;
-  if (const std::string tail = last_lines(err, 8); !tail.empty()) what += "; its last words: " + tail;
-  answer.error = Error{ErrorCode::compile_failed, std::move(what), std::move(hint)};
-  answer.log = std::string(err);
-  return answer;
 }
 
 }  // namespace
@@ -52,8 +31,30 @@ void to_json(Json& j, const Options& v) {
   j = Json{{"include_folders", v.include_folders}, {"defines", v.defines},
            {"optimisation", v.optimisation},       {"target", v.target},
            {"entry_point", v.entry_point},         {"debug_info", v.debug_info}};
+  const Options usual;
+  const auto put = [&](const char* name, const auto& value, const auto& same) {
+    if (value != same) j[name] = value;
+  };
+  put("arch", v.arch, usual.arch);
+  put("compiler", v.compiler, usual.compiler);
+  put("standard", v.standard, usual.standard);
+  put("kernel", v.kernel, usual.kernel);
+  put("fast_math", v.fast_math, usual.fast_math);
+  put("line_info", v.line_info, usual.line_info);
+  put("max_registers", v.max_registers, usual.max_registers);
+  put("extra", v.extra, usual.extra);
+  put("project", v.project, usual.project);
 }
 void from_json(const Json& j, Options& v) {
+  read_optional(j, "arch", v.arch);
+  read_optional(j, "compiler", v.compiler);
+  read_optional(j, "standard", v.standard);
+  read_optional(j, "kernel", v.kernel);
+  read_optional(j, "fast_math", v.fast_math);
+  read_optional(j, "line_info", v.line_info);
+  read_optional(j, "max_registers", v.max_registers);
+  read_optional(j, "extra", v.extra);
+  read_optional(j, "project", v.project);
   read_optional(j, "include_folders", v.include_folders);
   read_optional(j, "defines", v.defines);
   read_optional(j, "optimisation", v.optimisation);
@@ -135,6 +136,7 @@ void to_json(Json& j, const Request& v) {
            {"source", v.source},
            {"output", v.output},
            {"options", v.options}};
+  if (v.instructions) j["instructions"] = true;
   if (!v.batch.empty()) j["batch"] = v.batch;
   if (v.source_text.empty()) return;
   if (is_utf8(v.source_text))
@@ -153,6 +155,7 @@ void from_json(const Json& j, Request& v) {
     v.source_text.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   }
   read_optional(j, "output", v.output);
+  read_optional(j, "instructions", v.instructions);
   read_optional(j, "options", v.options);
   read_optional(j, "batch", v.batch);
 }
@@ -161,6 +164,17 @@ void to_json(Json& j, const Dependency& v) { j = Json{{"path", v.path}, {"hash",
 void from_json(const Json& j, Dependency& v) {
   read_required(j, "path", v.path);
   read_required(j, "hash", v.hash);
+}
+
+void to_json(Json& j, const Tool& v) {
+  j = Json{{"name", v.name}, {"path", v.path}, {"version", v.version}};
+  if (!v.problem.empty()) j["problem"] = v.problem;
+}
+void from_json(const Json& j, Tool& v) {
+  read_required(j, "name", v.name);
+  read_optional(j, "path", v.path);
+  read_optional(j, "version", v.version);
+  read_optional(j, "problem", v.problem);
 }
 
 void to_json(Json& j, const Answer& v) {
@@ -175,6 +189,13 @@ void to_json(Json& j, const Answer& v) {
            {"cached", v.cached},
            {"reflection", v.reflection}};
   if (v.error) j["error"] = *v.error;
+  if (v.cuda) j["cuda"] = *v.cuda;
+  if (!v.entry_point.empty()) j["entry_point"] = v.entry_point;
+  if (!v.why_compiler.empty()) j["why_compiler"] = v.why_compiler;
+  if (v.nvrtc_refused) j["nvrtc_refused"] = true;
+  if (!v.cacheable) j["cacheable"] = false;
+  if (v.compile_ms > 0) j["compile_ms"] = v.compile_ms;
+  if (!v.tools.empty()) j["tools"] = v.tools;
   if (!v.disassembly.empty()) j["disassembly"] = v.disassembly;
   if (!v.batch.empty()) j["batch"] = v.batch;
 }
@@ -190,59 +211,15 @@ void from_json(const Json& j, Answer& v) {
   read_optional(j, "dependencies", v.dependencies);
   read_optional(j, "cached", v.cached);
   read_optional(j, "reflection", v.reflection);
+  if (j.contains("cuda")) v.cuda = j.at("cuda").get<CudaFacts>();
+  read_optional(j, "entry_point", v.entry_point);
+  read_optional(j, "why_compiler", v.why_compiler);
+  read_optional(j, "nvrtc_refused", v.nvrtc_refused);
+  read_optional(j, "cacheable", v.cacheable);
+  read_optional(j, "compile_ms", v.compile_ms);
+  read_optional(j, "tools", v.tools);
   read_optional(j, "disassembly", v.disassembly);
   read_optional(j, "batch", v.batch);
-}
-
-fs::path compiler_program() {
-  const char* path = std::getenv("KLAB_COMPILE");
-  return path != nullptr && *path != '\0' ? fs::path(path) : program_folder() / "klab-compile";
-}
-
-Result<Answer> run_compiler(const Request& request, double limit_s) {
-  const fs::path program = compiler_program();
-  std::string text;
-  try {
-    text = Json(request).dump();
-  } catch (const std::exception& e) {
-    return fail(ErrorCode::usage,
-                fmt::format("a path or option given to the compiler is not UTF-8: {}", e.what()),
-                "rename the file or folder");
-  }
-  SpawnOptions spawn;
-  spawn.argv = {program.string()};
-  spawn.die_with_parent = true;
-  auto finished = run_program(std::move(spawn), text,
-                              std::chrono::milliseconds(static_cast<long>(limit_s * 1e3)), 256u << 20);
-  if (!finished) {
-    const ErrorCode code = finished.error().code;
-    if (code == ErrorCode::not_found || code == ErrorCode::environment)
-      return fail(ErrorCode::environment,
-                  fmt::format("klab-compile cannot be run: {}", finished.error().what),
-                  fmt::format("it belongs at {}; build or install Klab again", program.string()));
-    return fail(finished.error());
-  }
-  const std::string what = request.source.empty() ? "the source" : request.source;
-  if (finished->timed_out)
-    return failed_answer(
-        fmt::format("the compiler did not finish {} within {} s and was ended", what, limit_s), finished->err,
-        "look for a loop that is unrolled without end, or lower the optimisation");
-  if (finished->status.signal != 0)
-    return failed_answer(
-        fmt::format("the compiler crashed on {}: klab-compile {}", what, to_string(finished->status)),
-        finished->err, "try another optimisation level; a smaller source that still crashes helps");
-  auto json = parse_json(finished->out, "klab-compile's answer");
-  auto answer =
-      json ? decode_json<Answer>(*json, "klab-compile's answer") : Result<Answer>(fail(json.error()));
-  if (answer && !answer->ok && !answer->error) answer = fail(ErrorCode::invalid_data, "it names no error");
-  if (answer && answer->batch.size() != request.batch.size())
-    answer = fail(ErrorCode::invalid_data,
-                  fmt::format("{} answers to {} requests", answer->batch.size(), request.batch.size()));
-  if (!answer)
-    return failed_answer(fmt::format("klab-compile {} without a usable answer on {}: {}",
-                                     to_string(finished->status), what, answer.error().what),
-                         finished->err, "build or install Klab again");
-  return answer;
 }
 
 }  // namespace klab::compile

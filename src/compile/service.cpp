@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/hash.h"
+#include "compile/cuda/build.h"
 #include "compile/glsl/glsl.h"
 #include "compile/spirv/module.h"
 #include "compile/spirv/reflect.h"
@@ -33,7 +34,8 @@ Result<std::string> source_text(const Request& request) {
 
 Result<Words> compile_words(const Request& request, Answer& answer) {
   if (request.language != "glsl" && request.language != "spirv")
-    return fail(ErrorCode::usage, fmt::format("unknown language \"{}\"", request.language), "glsl or spirv");
+    return fail(ErrorCode::usage, fmt::format("unknown language \"{}\"", request.language),
+                "glsl, spirv, cuda, ptx or cubin");
   if (request.language == "glsl" && has_stage_suffix(request.source))
     return fail(ErrorCode::unsupported, fmt::format("{} is not a compute shader", request.source),
                 "name it .comp, or say #pragma shader_stage(compute)");
@@ -102,7 +104,8 @@ Status fill(const Request& request, Answer& answer) {
 
 Answer serve(const Request& request) {
   Answer answer;
-  answer.compiler = fmt::format("{}, {}", glsl_version(), tools_version());
+  const bool cuda = request.language == "cuda" || request.language == "ptx" || request.language == "cubin";
+  if (!cuda) answer.compiler = fmt::format("{}, {}", glsl_version(), tools_version());
   if (request.verb == "batch") {
     for (const Request& one : request.batch)
       answer.batch.push_back(one.verb == "batch" ? Answer{} : serve(one));
@@ -112,7 +115,12 @@ Answer serve(const Request& request) {
     return answer;
   }
   try {
-    if (auto s = fill(request, answer); !s) answer.error = s.error();
+    Status done;
+    if (request.verb == "tools")
+      answer.tools = cuda_tools();
+    else
+      done = cuda ? serve_cuda(request, answer) : fill(request, answer);
+    if (!done) answer.error = done.error();
   } catch (const std::exception& e) {
     answer.error = Error{ErrorCode::compile_failed, fmt::format("{}: {}", request.source, e.what()), ""};
   }

@@ -9,6 +9,7 @@
 #include "base/ids.h"
 #include "compile/cache.h"
 #include "compile/protocol.h"
+#include "ops/build_cuda.h"
 
 namespace klab::ops {
 namespace {
@@ -79,47 +80,61 @@ std::string messages_text(const compile::Answer& answer) {
 
 }  // namespace
 
-Result<Found> find_source(Lab& lab, const fs::path& path, std::uint32_t dispatch,
-                          const variant::FindRequest& request) {
-  KLAB_TRY(OpenBundle opened, open_bundle(lab, path));
-  KLAB_TRY_VOID(check_dispatch(opened, dispatch));
-  Found found;
-  KLAB_TRY(found.candidates, variant::find_source(opened.reader, dispatch, request));
-  if (found.candidates.empty()) return found;
-  const variant::Candidate& best = found.candidates.front();
-  if (best.evidence == variant::Evidence::same_code || best.evidence == variant::Evidence::embedded_source) {
-    KLAB_TRY_VOID(select_source(lab, path, best.file, best.options));
-    found.selected = best.file;
+Result<bundle::Dim3> parse_dim(const std::string& text, const std::string& what) {
+  bundle::Dim3 dim{1, 1, 1};
+  const char* p = text.data();
+  const char* end = p + text.size();
+  for (std::size_t i = 0; i < 3; ++i) {
+    const auto parsed = std::from_chars(p, end, dim[i]);
+    if (parsed.ec != std::errc() || dim[i] == 0)
+      return fail(ErrorCode::usage, fmt::format("{} is not a {}", text, what),
+                  fmt::format("give counts: --{0} 64 or --{0} 8,8,1", what));
+    p = parsed.ptr;
+    if (p == end) return dim;
+    if ((*p != ',' && *p != 'x') || i == 2) break;
+    ++p;
   }
-  return found;
+  return fail(ErrorCode::usage, fmt::format("{} is not a {}", text, what), "give one to three numbers with commas");
 }
 
-Status select_source(Lab& lab, const fs::path& path, const fs::path& file, const compile::Options& options) {
-  KLAB_TRY(OpenBundle opened, open_bundle(lab, path));
-  KLAB_TRY(const std::string text, read_file(file, 64u << 20));
-  KLAB_TRY(session::Store * store, lab.store());
-  return store->select_source(opened.id, resolved(file), to_string(hash_text(text)), options);
-}
-
-Result<replay::LaunchOverride> parse_launch(const LaunchText& text, const compile::Reflection* reflection) {
+Result<replay::LaunchOverride> parse_launch(const LaunchText& text, const compile::Reflection* reflection,
+                                            std::string_view api) {
   replay::LaunchOverride launch;
+  if (api == "vulkan" && !(text.block.empty() && text.cluster.empty() && text.dynamic_shared.empty() && text.attributes.empty()))
+    return fail(ErrorCode::usage, "a Vulkan shader has its block size and shared memory compiled in",
+                "change them in the source, or by --spec");
+  if (!api.empty() && api != "vulkan" && !(text.spec_constants.empty() && text.push_constants.empty() && text.subgroup_size == 0))
+    return fail(ErrorCode::usage, "specialization constants, push constants and subgroup sizes are Vulkan's",
+                "CUDA launches take --grid, --block, --cluster, --dynamic-shared and --attribute");
   if (!text.grid.empty()) {
-    bundle::Dim3 grid{1, 1, 1};
-    const char* p = text.grid.data();
-    const char* end = p + text.grid.size();
-    for (std::size_t i = 0; i < 3; ++i) {
-      const auto parsed = std::from_chars(p, end, grid[i]);
-      if (parsed.ec != std::errc() || grid[i] == 0)
-        return fail(ErrorCode::usage, fmt::format("{} is not a grid", text.grid),
-                    "give workgroup counts: --grid 64 or --grid 8,8,1");
-      p = parsed.ptr;
-      if (p == end) break;
-      if ((*p != ',' && *p != 'x') || i == 2)
-        return fail(ErrorCode::usage, fmt::format("{} is not a grid", text.grid),
-                    "give one to three numbers with commas");
-      ++p;
-    }
-    launch.grid = grid;
+    KLAB_TRY(launch.grid, parse_dim(text.grid, "grid"));
+  }
+  if (!text.block.empty()) {
+    KLAB_TRY(launch.block, parse_dim(text.block, "block"));
+  }
+  if (!text.cluster.empty()) {
+    KLAB_TRY(launch.cluster, parse_dim(text.cluster, "cluster"));
+  }
+  if (!text.dynamic_shared.empty()) {
+    std::uint32_t bytes = 0;
+    const char* end = text.dynamic_shared.data() + text.dynamic_shared.size();
+    const auto parsed = std::from_chars(text.dynamic_shared.data(), end, bytes);
+    const std::string unit(parsed.ptr, end);
+    if (parsed.ec != std::errc() || (!unit.empty() && unit != "K" && unit != "k") || (!unit.empty() && bytes > 4096))
+      return fail(ErrorCode::usage, fmt::format("{} is not a size", text.dynamic_shared),
+                  "bytes: --dynamic-shared 49152 or --dynamic-shared 48K");
+    launch.dynamic_shared_bytes = unit.empty() ? bytes : bytes * 1024;
+  }
+  for (const std::string& one : text.attributes) {
+    const auto at = one.find('=');
+    std::int64_t value = 0;
+    const char* end = one.data() + one.size();
+    const auto parsed = at == std::string::npos ? std::from_chars_result{end, std::errc::invalid_argument}
+                                                : std::from_chars(one.data() + at + 1, end, value);
+    if (at == 0 || parsed.ec != std::errc() || parsed.ptr != end)
+      return fail(ErrorCode::usage, fmt::format("{} is not NAME=INTEGER", one),
+                  "for example --attribute function.preferred_shared_memory_carveout=100");
+    launch.attributes[one.substr(0, at)] = value;
   }
   for (const std::string& one : text.spec_constants) {
     KLAB_TRY(auto pair, numbered(one, "spec 0=64"));
@@ -150,14 +165,60 @@ Result<replay::LaunchOverride> parse_launch(const LaunchText& text, const compil
   return launch;
 }
 
-Result<compile::Reflection> reflect_code(const fs::path& code) {
-  KLAB_TRY(compile::Answer answer,
-           compile::run_compiler({.verb = "reflect", .language = "spirv", .source = code.string()}));
+void merge_launch(replay::LaunchOverride& launch, const replay::LaunchOverride& more) {
+  if (more.grid) launch.grid = more.grid;
+  if (more.block) launch.block = more.block;
+  if (more.cluster) launch.cluster = more.cluster;
+  if (more.subgroup_size) launch.subgroup_size = more.subgroup_size;
+  if (more.dynamic_shared_bytes) launch.dynamic_shared_bytes = more.dynamic_shared_bytes;
+  if (more.entry_point) launch.entry_point = more.entry_point;
+  for (const auto& [id, value] : more.spec_constants) launch.spec_constants[id] = value;
+  for (const auto& [offset, bytes] : more.push_constants) launch.push_constants[offset] = bytes;
+  for (const auto& [name, value] : more.attributes) launch.attributes[name] = value;
+}
+
+std::string kind_of_code(std::string_view bytes) {
+  if (bytes.starts_with("\x7f" "ELF")) return "cubin";
+  // SPIR-V's first word, in either byte order.
+  if (bytes.starts_with("\x03\x02\x23\x07") || bytes.starts_with("\x07\x23\x02\x03")) return "spirv";
+  return bytes.substr(0, 1u << 16).find(".version") != std::string_view::npos ? "ptx" : "spirv";
+}
+
+Result<CodeFacts> reflect_code(Lab& lab, const fs::path& code, bool instructions) {
+  KLAB_TRY(const std::string bytes, read_file(code, 1ull << 30));
+  const std::string kind = kind_of_code(bytes);
+  KLAB_TRY(compile::Answer answer, lab.compiler().ask({.verb = "reflect",
+                                                       .language = kind,
+                                                       .source = fs::absolute(code).string(),
+                                                       .instructions = instructions}));
   if (!answer.ok)
     return fail(answer.error ? *answer.error
-                             : Error{ErrorCode::invalid_data, code.string() + " is not valid SPIR-V", "", 0});
-  return answer.reflection;
+                             : Error{ErrorCode::invalid_data, fmt::format("{} is not valid {}", code.string(), kind), "", 0});
+  return CodeFacts{std::move(answer.reflection), std::move(answer.cuda)};
 }
+
+namespace {
+
+Status build_shader(Lab& lab, const BuildRequest& request, const std::string& text, session::VariantRow& row,
+                    Built& built) {
+  compile::Request job{.verb = "compile",
+                       .language = row.language,
+                       .source = request.source.string(),
+                       .output = row.code,
+                       .options = row.options};
+  // The text that was hashed is the text that is compiled, whatever happens to the file meanwhile.
+  if (row.language == "glsl")
+    job.source_text = text;
+  else
+    job.source = row.source_copy;
+  // An edited copy elsewhere still finds the headers beside the original.
+  if (!row.target_file.empty())
+    job.options.include_folders.push_back(fs::path(row.target_file).parent_path().string());
+  KLAB_TRY(built.compiler, compile::compile_cached(job, klab_cache() / "builds", 120, &lab.compiler()));
+  return {};
+}
+
+}  // namespace
 
 Result<Built> build_variant(Lab& lab, const BuildRequest& request) {
   KLAB_TRY(OpenBundle opened, open_bundle(lab, request.bundle));
@@ -194,11 +255,13 @@ Result<Built> build_variant(Lab& lab, const BuildRequest& request) {
     if (row.name.empty()) row.name = "launch";
     row.code_hash = captured_hash;
     const fs::path captured = opened.reader.path() / manifest.code[manifest.dispatches[0].code].file;
-    KLAB_TRY(built.compiler.reflection, reflect_code(captured));
+    KLAB_TRY(CodeFacts facts, reflect_code(lab, captured));
+    built.compiler.reflection = std::move(facts.reflection);
   } else {
     KLAB_TRY(const std::string text, read_file(request.source, 256u << 20));
     KLAB_TRY_VOID(make_folders(folder));
     row.language = language_of(request.source);
+    const bool cuda = is_cuda(manifest);
     row.source_file = resolved(request.source);
     row.source_hash = to_string(hash_text(text));
     row.source_copy = (folder / request.source.filename()).string();
@@ -210,20 +273,11 @@ Result<Built> build_variant(Lab& lab, const BuildRequest& request) {
         manifest.dispatches[0].entry_point.empty() ? "main" : manifest.dispatches[0].entry_point;
     row.code = (folder / "code.spv").string();
     KLAB_TRY_VOID(write_file_atomic(row.source_copy, text));
-    compile::Request job{.verb = "compile",
-                         .language = row.language,
-                         .source = request.source.string(),
-                         .output = row.code,
-                         .options = row.options};
-    // The text that was hashed is the text that is compiled, whatever happens to the file meanwhile.
-    if (row.language == "glsl")
-      job.source_text = text;
-    else
-      job.source = row.source_copy;
-    // An edited copy elsewhere still finds the headers beside the original.
-    if (!row.target_file.empty())
-      job.options.include_folders.push_back(fs::path(row.target_file).parent_path().string());
-    KLAB_TRY(built.compiler, compile::compile_cached(job, klab_cache() / "builds"));
+    if (cuda) {
+      KLAB_TRY_VOID(build_cuda(lab, opened, request, text, folder, row, built));
+    } else {
+      KLAB_TRY_VOID(build_shader(lab, request, text, row, built));
+    }
     if (!built.compiler.ok) {
       const ErrorCode code = built.compiler.error ? built.compiler.error->code : ErrorCode::compile_failed;
       return fail(code == ErrorCode::internal ? ErrorCode::compile_failed : code,
@@ -234,8 +288,17 @@ Result<Built> build_variant(Lab& lab, const BuildRequest& request) {
     // Edited in place: what would be rewritten is the file itself, as it was when the bundle selected it.
     if (!row.target_file.empty() && row.target_file == row.source_file) row.target_hash = row.source_hash;
   }
-  KLAB_TRY(row.launch, parse_launch(request.launch, &built.compiler.reflection));
-  built.same_code = row.code_hash == captured_hash;
+  if (is_cuda(manifest)) {
+    if (request.source.empty()) {
+      KLAB_TRY(row.launch, parse_launch(request.launch, nullptr, manifest.device.api));
+      KLAB_TRY(const CudaBaseline baseline, cuda_baseline(lab, opened, request.instructions));
+      built.cuda = cuda_report(opened, baseline, baseline.kernel, row.launch);
+      built.cuda->arch = baseline.facts.arch;
+    }
+  } else {
+    KLAB_TRY(row.launch, parse_launch(request.launch, &built.compiler.reflection, manifest.device.api));
+  }
+  built.same_code = built.same_code || row.code_hash == captured_hash;
   KLAB_TRY(built.variant, store->add_variant(std::move(row)));
   cleanup.keep = true;
   return built;
@@ -263,7 +326,7 @@ Result<SavePreview> preview_save(Lab& lab, const SaveRequest& request) {
   SavePreview preview;
   KLAB_TRY(preview.variant, store->variant(opened.id, request.variant));
   const session::VariantRow& v = preview.variant;
-  if (v.language != "glsl" || v.source_copy.empty())
+  if ((v.language != "glsl" && v.language != "cuda" && v.language != "ptx") || v.source_copy.empty())
     return fail(ErrorCode::usage, fmt::format("variant {} has no source text to save", v.name),
                 "only a variant built from a source file can be saved; launch overrides belong in the "
                 "program that dispatches");

@@ -24,6 +24,8 @@ replay::Worker& Lab::worker() {
   return *worker_;
 }
 
+compile::Compiler& Lab::compiler() { return compiler_; }
+
 std::string bundle_id(const bundle::Manifest& manifest) {
   std::string text = manifest.index_hash + manifest.made_at;
   for (const bundle::CodeObject& code : manifest.code) text += code.hash;

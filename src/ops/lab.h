@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "bundle/reader.h"
+#include "compile/client.h"
 #include "replay/worker.h"
 #include "session/store.h"
 
@@ -23,6 +24,7 @@ class Lab {
   fs::path home() const { return home_; }
   Result<session::Store*> store();
   replay::Worker& worker();
+  compile::Compiler& compiler();
 
   /// A line of progress for a person; may be empty. `done` of `total` steps when total is not 0.
   std::function<void(const std::string& line, std::uint64_t done, std::uint64_t total)> progress;
@@ -45,6 +47,7 @@ class Lab {
   fs::path home_;
   std::unique_ptr<session::Store> store_;
   std::unique_ptr<replay::Worker> worker_;
+  compile::Compiler compiler_;
 };
 
 /// An opened bundle and its row in the store.

@@ -94,14 +94,16 @@ Result<Replayed> replay_dispatch(Lab& lab, const ReplayRequest& request) {
   Replayed done;
   done.kernel = opened.dispatch(request.dispatch).name;
   done.dispatch = request.dispatch;
-  KLAB_TRY(done.code, reflect_code(code_path(opened, request.dispatch, chosen.code)));
+  KLAB_TRY(done.code, reflect_code(lab, code_path(opened, request.dispatch, chosen.code)));
+  if (done.code.cuda) {
+    const std::string& entry = opened.dispatch(request.dispatch).entry_point;
+    if (const auto* k = done.code.cuda->kernel(chosen.code.launch.entry_point.value_or(entry))) done.kernel_facts = *k;
+  }
   if (!request.launch.empty()) {
-    KLAB_TRY(const replay::LaunchOverride more, parse_launch(request.launch, &done.code));
-    replay::LaunchOverride& launch = chosen.code.launch;
-    if (more.grid) launch.grid = more.grid;
-    if (more.subgroup_size) launch.subgroup_size = more.subgroup_size;
-    for (const auto& [id, value] : more.spec_constants) launch.spec_constants[id] = value;
-    for (const auto& [offset, bytes] : more.push_constants) launch.push_constants[offset] = bytes;
+    KLAB_TRY(const replay::LaunchOverride more,
+             parse_launch(request.launch, done.code.cuda ? nullptr : &done.code.reflection,
+                          opened.reader.manifest().device.api));
+    merge_launch(chosen.code.launch, more);
   }
   replay::Request job{.verb = "replay",
                       .bundle = fs::absolute(opened.reader.path()).string(),
@@ -214,7 +216,7 @@ Result<Compared> compare_variants(Lab& lab, const CompareRequest& request) {
 
 void to_json(Json& j, const Replayed& v) {
   const replay::VariantAnswer& variant = v.variant();
-  Json code = v.code;
+  Json code = v.kernel_facts ? Json(*v.kernel_facts) : Json(v.code.reflection);
   // Long texts are not part of a run; `klab inspect` has them.
   code.erase("source_text");
   j = Json{{"run", v.run},

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/hash.h"
+#include "variant/find_cuda.h"
 #include "variant/tree.h"
 #include "variant/variant.h"
 
@@ -362,7 +363,8 @@ double score_of(const Work& work) {
 }  // namespace
 
 Result<std::vector<Candidate>> find_source(const bundle::Reader& bundle, std::uint32_t dispatch,
-                                           const FindRequest& request) {
+                                           const FindRequest& request, compile::Compiler* warm) {
+  if (bundle.manifest().device.api == "cuda") return find_cuda_source(bundle, dispatch, request, warm);
   KLAB_TRY(const Captured captured, look_at_capture(bundle, dispatch));
   KLAB_TRY(const Tree tree, walk_tree(request.root, request.max_files));
   const bundle::CodeObject& code = bundle.manifest().code[bundle.manifest().dispatches[dispatch].code];

@@ -23,6 +23,12 @@ bool is_shader_name(const fs::path& path) {
   return extension != ".cs" && kExtensions.count(extension) != 0;
 }
 
+bool is_cuda_name(const fs::path& path) {
+  static const std::set<std::string> kExtensions{".cu",  ".cuh", ".h",   ".hpp", ".hh", ".hxx", ".inl",
+                                                 ".inc", ".ipp", ".cpp", ".cc",  ".cxx", ".c"};
+  return kExtensions.count(path.extension().string()) != 0;
+}
+
 bool is_skipped_folder(const fs::path& path) {
   const std::string name = path.filename().string();
   if (name.starts_with(".") || name == "node_modules" || name == "build" || name == "_build" ||
@@ -79,7 +85,7 @@ std::size_t shared_tail(const fs::path& named, const fs::path& path) {
   return shared;
 }
 
-Result<Tree> walk_tree(const fs::path& root, std::size_t max_files) {
+Result<Tree> walk_tree(const fs::path& root, std::size_t max_files, TreeKind kind) {
   Tree tree;
   std::error_code ec;
   tree.root = fs::canonical(root, ec);
@@ -104,7 +110,7 @@ Result<Tree> walk_tree(const fs::path& root, std::size_t max_files) {
       }
       if (!fs::is_regular_file(status)) continue;
       if (++indexed <= kMaxIndexed) tree.by_name[it->path().filename().string()].push_back(it->path());
-      if (!is_shader_name(it->path())) continue;
+      if (kind == TreeKind::shaders ? !is_shader_name(it->path()) : !is_cuda_name(it->path())) continue;
       if (tree.shaders.size() >= max_files) {
         tree.truncated = true;
         continue;
@@ -112,7 +118,9 @@ Result<Tree> walk_tree(const fs::path& root, std::size_t max_files) {
       auto text = read_file(it->path(), kMaxShaderBytes);
       if (!text || std::string_view(*text).substr(0, kBinaryProbe).find('\0') != std::string_view::npos)
         continue;
-      const bool main = has_main(*text);
+      // Most C++ files have no kernel, and their texts need not be kept.
+      if (kind == TreeKind::cuda && text->find("__global__") == std::string::npos) continue;
+      const bool main = kind == TreeKind::shaders && has_main(*text);
       tree.shaders.push_back({it->path(), std::move(*text), main});
     }
     ec.clear();

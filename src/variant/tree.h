@@ -21,7 +21,7 @@ struct ShaderFile {
 
 struct Tree {
   fs::path root;                    // canonical
-  std::vector<ShaderFile> shaders;  // text files with a shader's name
+  std::vector<ShaderFile> shaders;  // text files with a shader's name (TreeKind::cuda: with one of CUDA C++)
   bool truncated = false;           // more than the caller's cap
 
   /// Folders besides `text`'s own that its includes, and theirs, need; found by the end of their paths.
@@ -33,7 +33,8 @@ struct Tree {
 
 /// Walks `root`; follows no link, skips version control, build folders, binary files and files over 4 MiB.
 /// Errors: not_found, io_failed (`root` itself cannot be read).
-Result<Tree> walk_tree(const fs::path& root, std::size_t max_files);
+enum class TreeKind { shaders, cuda };
+Result<Tree> walk_tree(const fs::path& root, std::size_t max_files, TreeKind kind = TreeKind::shaders);
 
 /// "a/kernel.comp.glsl" -> "kernel".
 std::string shader_stem(const fs::path& path);

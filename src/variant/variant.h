@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "bundle/reader.h"
+#include "compile/client.h"
 #include "compile/protocol.h"
 
 namespace klab::variant {
@@ -31,9 +32,21 @@ struct FindRequest {
   std::vector<std::string> include_folders, defines;  // the user's own, tried first
   std::size_t max_files = 20000;
 };
-/// Candidates under `root`, best first; never follows a link out of it. Errors: not_found (root), io_failed.
+/// Candidates under `root`, best first; never follows a link out of it. Of a CUDA bundle: files that define the kernel,
+/// built with `warm` when it is given. Errors: not_found (root), io_failed.
 Result<std::vector<Candidate>> find_source(const bundle::Reader& bundle, std::uint32_t dispatch,
-                                           const FindRequest& request);
+                                           const FindRequest& request, compile::Compiler* warm = nullptr);
+
+/// A `__global__` function as a text defines it.
+struct KernelDefinition {
+  std::string name;                     // without namespaces
+  std::vector<std::string> namespaces;  // outermost first; anonymous ones are ""
+  std::uint32_t line = 0;               // of its name
+  std::size_t parameters = 0;
+  bool is_template = false, defined = false;  // not `defined`: declared only
+};
+/// Every `__global__` function of CUDA C++ text; what macros make is not seen.
+std::vector<KernelDefinition> kernels_of(std::string_view text);
 
 /// Unified diff of two texts, "" when equal. Lines keep their CR; a missing final newline is said as diff(1)
 /// says it. Minimal within a work budget; beyond it still right, but coarser. Memory is linear in the texts.
