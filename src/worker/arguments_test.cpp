@@ -175,6 +175,19 @@ TEST_F(ArgumentsWorker, a_variable_of_another_size_is_a_missing_symbol) {
   EXPECT_EQ(ask(worker, "proof").outcome, Outcome::missing_symbol);
 }
 
+TEST_F(ArgumentsWorker, a_variable_of_another_module_is_plain_memory) {
+  // Only the argument leads to `counter`, which the code object does not have; the kernel leaves it alone.
+  TestBundle b = variables_bundle();
+  b.regions[2].own_symbol = false;
+  b.regions[2].post = b.regions[2].pre;
+  b.code = bytes_of(program("variables", "variable factor 4\nvariable target 8\n"));
+  write(b);
+  const Answer a = ask(worker, "proof");
+  ASSERT_EQ(a.outcome, Outcome::ok) << a.error->what;
+  EXPECT_EQ(a.proof.state, ProofState::equal) << a.proof.detail;
+  EXPECT_THAT(a.notes, Contains(HasSubstr("counter is another code object's")));
+}
+
 TEST_F(ArgumentsWorker, variables_are_right_in_comparisons_and_all_conditions) {
   write(variables_bundle());
   Request r{.verb = "compare",

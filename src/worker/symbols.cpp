@@ -14,7 +14,18 @@ Result<Symbols> Symbols::create(Loaded& loaded, gpu::CodeId code, bool must_have
     if (!found) {
       Error error = found.error();
       if (error.code == ErrorCode::invalid_data) error.code = ErrorCode::missing_symbol;
-      if (found.error().code != ErrorCode::missing_symbol || must_have) return fail(std::move(error));
+      const bool own =
+          r.reached_by == bundle::ReachedBy::symbol;  // else only pointers lead there: any module's
+      if (found.error().code != ErrorCode::missing_symbol || (must_have && own))
+        return fail(std::move(error));
+      // Pointers lead to where its state is kept.
+      if (const gpu::Placed& home = loaded.placed(r.id); r.address != 0 && home.address != 0)
+        s.moved_.push_back({r.address, r.size, home.address});
+      if (must_have) {
+        s.notes_.push_back(
+            fmt::format("variable {} is another code object's: it is restored as plain memory", r.name));
+        continue;
+      }
       s.notes_.push_back(
           fmt::format("its code has no variable {}: its compiler left it out, or it has another name; the "
                       "captured value is not used",

@@ -43,6 +43,7 @@ struct TestRegion {
   std::uint64_t address = 0;
   bool bound = true;
   bundle::MemoryKind kind = bundle::MemoryKind::device;
+  bool own_symbol = true;  // of the captured code object
 };
 
 struct TestBundle {
@@ -79,7 +80,11 @@ struct TestBundle {
       r.size = t.pre.size();
       r.allocation = r.id + 1;
       r.kind = t.kind;
-      r.reached_by = t.bound ? bundle::ReachedBy::binding : bundle::ReachedBy::pointer;
+      const bool symbol =
+          t.kind == bundle::MemoryKind::module_variable || t.kind == bundle::MemoryKind::constant;
+      r.reached_by = t.bound                  ? bundle::ReachedBy::binding
+                     : symbol && t.own_symbol ? bundle::ReachedBy::symbol
+                                              : bundle::ReachedBy::pointer;
       for (auto [list, bytes] : {std::pair{&r.pre, &t.pre}, std::pair{&r.post, &t.post}}) {
         KLAB_TRY(*list, w.add_list(bytes->size()));
         for (std::size_t at = 0; at < bytes->size(); at += bundle::kChunkSize)
