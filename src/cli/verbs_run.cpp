@@ -16,7 +16,8 @@ struct RunOptions {
   std::uint32_t dispatch = 0, iterations = 20, repeats = 5;
   std::uint64_t flush_mb = 0;
   double budget_s = 600;
-  bool no_validate = false;
+  bool no_validate = false, counters = false;
+  std::vector<std::string> counter_names;
   ops::LaunchText launch;
 };
 
@@ -58,6 +59,31 @@ void print_validation(const Cli& cli, const replay::Validation& v) {
                d.actual);
 }
 
+std::vector<std::string> counters_of(const RunOptions& o) {
+  std::vector<std::string> names = o.counter_names;
+  if (o.counters) names.insert(names.begin(), "default");
+  return names;
+}
+
+void print_counters(const Json& counters) {
+  if (counters.is_null()) return;
+  fmt::print("  hardware counters, in {} passes of their own:\n", counters.value("passes", 0));
+  const Json& derived = counters["derived"];
+  for (const auto& [name, d] : derived.items())
+    if (d["value"].is_number()) fmt::print("    {:<22} {:.6g} {}\n", name, d["value"].get<double>(), d.value("unit", ""));
+  if (derived.contains("stalled_warps_per_issue")) {
+    std::vector<std::pair<double, std::string>> stalls;
+    for (const auto& [reason, warps] : derived["stalled_warps_per_issue"]["value"].items())
+      if (reason != "selected") stalls.emplace_back(warps.get<double>(), reason);
+    std::sort(stalls.rbegin(), stalls.rend());
+    std::string text;
+    for (std::size_t i = 0; i < stalls.size() && i < 4; ++i)
+      text += fmt::format("{}{} {:.2f}", i == 0 ? "" : ", ", stalls[i].second, stalls[i].first);
+    fmt::print("    {:<22} {} (warps waiting for each issue)\n", "stalled on", text);
+  }
+  if (!counters["missing"].empty()) fmt::print("    not on this device: {}\n", counters["missing"].dump());
+}
+
 int correctness_exit(validate::Correctness c, replay::Outcome outcome) {
   if (c == validate::Correctness::correct) return 0;
   if (c == validate::Correctness::failed && outcome != replay::Outcome::ok)
@@ -74,6 +100,7 @@ int do_replay(Cli& cli, const RunOptions& o) {
                                              .launch = o.launch,
                                              .conditions = *conditions,
                                              .device = o.device,
+                                             .counters = counters_of(o),
                                              .validate = !o.no_validate,
                                              .budget_s = o.budget_s});
   if (!done) return cli.report(done.error());
@@ -109,6 +136,7 @@ int do_replay(Cli& cli, const RunOptions& o) {
     fmt::print("  code: {} SPIR-V instructions, {} matrix, {} shared{}\n", done->code.reflection.instructions,
                done->code.reflection.matrix_instructions, format_bytes(done->code.reflection.shared_bytes),
                resources.empty() ? "" : "; driver: " + resources);
+  print_counters(v.counters);
   if (!o.no_validate) print_validation(cli, v.validation);
   for (const std::string& note : done->answer.notes) fmt::print("  note: {}\n", note);
   return code;
@@ -193,6 +221,10 @@ void add_run_verbs(Cli& cli) {
   add_condition_options(replay, *replay_options);
   replay->add_option("--variant", replay_options->variant, "name, id, or a source or binary file")
       ->capture_default_str();
+  replay->add_flag("--counters", replay_options->counters,
+                   "read hardware counters too (memory bytes, hit rates, operations, stalls), in passes of their own");
+  replay->add_option("--counter", replay_options->counter_names, "one counter by the vendor's name; may be repeated")
+      ->type_name("NAME");
   replay->add_flag("--no-validate", replay_options->no_validate, "do not check the results");
   add_launch_options(replay, replay_options->launch);
   cli.run_on(replay, [&cli, replay_options] { return do_replay(cli, *replay_options); });

@@ -111,6 +111,7 @@ Result<Replayed> replay_dispatch(Lab& lab, const ReplayRequest& request) {
                       .device = request.device,
                       .variants = {chosen.code},
                       .conditions = request.conditions,
+                      .counters = request.counters,
                       .validate = request.validate,
                       .budget_s = request.budget_s};
   KLAB_TRY(done.answer, lab.worker().ask(job, lab.worker_progress(), lab.cancelled));
@@ -242,6 +243,7 @@ void to_json(Json& j, const Replayed& v) {
            {"notes", v.answer.notes},
            {"wall_ms", v.answer.wall_ms}};
   if (!variant.replay_averages_ns.empty()) j["replay_averages_ns"] = variant.replay_averages_ns;
+  if (!variant.counters.is_null()) j["counters"] = variant.counters;
   if (v.delta)
     j["delta"] = {
         {"run", v.delta->run}, {"variant", v.delta->variant}, {"at", v.delta->at}, {"ratio", v.delta->ratio}};

@@ -14,6 +14,7 @@ struct ReplayRequest {
   LaunchText launch;    // on top of the variant's own
   replay::Conditions conditions;
   std::string device;
+  std::vector<std::string> counters;  // "default", or names as the vendor has them
   bool validate = true;
   double budget_s = 600;
 };
