@@ -42,7 +42,7 @@ TEST(KernelsOf, comments_strings_macros_and_instantiations_are_passed_over) {
                   "namespace short_name = other;\n"
                   "char brace = '{';\n"
                   "__global__ void last(int n) { char c = '}'; }\n"),
-            "last/1@11\n");
+            "last/1@10\n");
 }
 
 TEST(KernelsOf, text_of_any_kind_ends) {

@@ -37,7 +37,8 @@ TEST(CudaNames, architectures_are_parsed) {
   EXPECT_EQ(parse_arch("sm_90a")->number, 90u);
   EXPECT_EQ(parse_arch("sm_90a")->suffix, "a");
   EXPECT_EQ(parse_arch("compute_120f")->number, 120u);
-  for (const char* bad : {"", "sm_", "sm_9", "sm_90b", "90 ", "sm_90aa"}) EXPECT_FALSE(parse_arch(bad)) << bad;
+  for (const char* bad : {"", "sm_", "sm_9", "sm_90b", "90 ", "sm_90aa"})
+    EXPECT_FALSE(parse_arch(bad)) << bad;
 }
 
 TEST(CudaDiagnostics, every_compilers_form_gives_file_line_and_severity) {
@@ -50,7 +51,8 @@ TEST(CudaDiagnostics, every_compilers_form_gives_file_line_and_severity) {
       "ptxas /tmp/x.ptx, line 27; error   : Not a name of any known instruction: 'bogus'\n"
       "ptxas error   : Entry function 'k' uses too much shared data (0x10000 bytes, 0xc000 max)\n"
       "nvcc fatal   : Unknown option '--what'\n"
-      "k.cu(9): error: static assertion failed\n          detected during instantiation of \"void k<T>()\" at line 20\n");
+      "k.cu(9): error: static assertion failed\n          detected during instantiation of \"void k<T>()\" "
+      "at line 20\n");
   ASSERT_EQ(m.size(), 8u);
   EXPECT_THAT(m[0], AllOf(Field(&Message::file, "a b.cu"), Field(&Message::line, 3u)));
   EXPECT_THAT(m[1], AllOf(Field(&Message::severity, Severity::warning), Field(&Message::line, 12u)));
@@ -60,14 +62,15 @@ TEST(CudaDiagnostics, every_compilers_form_gives_file_line_and_severity) {
   EXPECT_THAT(m[5].text, HasSubstr("too much shared data"));
   EXPECT_THAT(m[6].text, HasSubstr("Unknown option"));
   EXPECT_THAT(m[7].text, HasSubstr("detected during instantiation"));
-  EXPECT_THAT(first_error(m, "a b.cu", "").what, HasSubstr("a b.cu:3: identifier \"x\" is undefined (and 6 more)"));
+  EXPECT_THAT(first_error(m, "a b.cu", "").what,
+              HasSubstr("a b.cu:3: identifier \"x\" is undefined (and 6 more)"));
 }
 
 TEST(CudaHostCode, launches_and_main_are_seen_and_comments_are_not) {
   EXPECT_THAT(host_code_reason("\nvoid f() { k<<<1, 2>>>(); }\n"), HasSubstr("line 2"));
   EXPECT_THAT(host_code_reason("int main() {}"), HasSubstr("main"));
-  for (const char* text : {"// k<<<1,2>>>()\n", "/* int main() */", "const char* s = \"<<<\";", "int domain(int x);",
-                           "__device__ int remain() { return 1 << 2; }"})
+  for (const char* text : {"// k<<<1,2>>>()\n", "/* int main() */", "const char* s = \"<<<\";",
+                           "int domain(int x);", "__device__ int remain() { return 1 << 2; }"})
     EXPECT_EQ(host_code_reason(text), "") << text;
 }
 
@@ -79,13 +82,14 @@ TEST(CudaIncludes, every_include_that_could_count_is_followed) {
   folder.add("inc/more.h", "");
   folder.add("toolkit/cuda.h", "#include \"never_looked_at.h\"\n");
   const Includes found = scan_includes(
-      "#if 0\n#include \"near.cuh\"\n#endif\n#inc\\\nlude <far.h>\n#if __has_include(<absent.h>)\n#endif\n#include <cuda.h>\n",
+      "#if 0\n#include \"near.cuh\"\n#endif\n#inc\\\nlude <far.h>\n#if "
+      "__has_include(<absent.h>)\n#endif\n#include <cuda.h>\n",
       folder / "src/k.cu", {folder / "inc", folder / "toolkit"}, {folder / "toolkit"});
   EXPECT_TRUE(found.complete);
   std::vector<std::string> there, absent;
   for (const Dependency& d : found.dependencies) (d.hash.empty() ? absent : there).push_back(d.path);
-  EXPECT_THAT(there, testing::UnorderedElementsAre(folder / "src/near.cuh", folder / "src/deep/d.h", folder / "inc/far.h",
-                                                   folder / "inc/more.h"));
+  EXPECT_THAT(there, testing::UnorderedElementsAre(folder / "src/near.cuh", folder / "src/deep/d.h",
+                                                   folder / "inc/far.h", folder / "inc/more.h"));
   EXPECT_THAT(absent, Contains(folder / "src/absent.h"));
   EXPECT_THAT(absent, Contains(folder / "inc/absent.h"));
   EXPECT_THAT(absent, testing::Not(Contains(HasSubstr("never_looked_at"))));
@@ -94,7 +98,8 @@ TEST(CudaIncludes, every_include_that_could_count_is_followed) {
 
 TEST(CompileCommands, an_nvcc_command_gives_its_options) {
   const auto argv = split_command(
-      "/usr/bin/nvcc -ccbin=g++ -I../inc -I '/a b' -isystem=/sys -DX=\\\"q\\\" -D Y --use_fast_math -std=gnu++20 "
+      "/usr/bin/nvcc -ccbin=g++ -I../inc -I '/a b' -isystem=/sys -DX=\\\"q\\\" -D Y --use_fast_math "
+      "-std=gnu++20 "
       "-gencode arch=compute_90,code=sm_90 -maxrregcount=64 -Xcompiler -Wall,-O2 --expt-relaxed-constexpr "
       "-Xptxas -dlcm=ca -O3 -c k.cu -o k.o");
   const ProjectOptions p = options_of_command(argv, "/p/build");
@@ -103,8 +108,9 @@ TEST(CompileCommands, an_nvcc_command_gives_its_options) {
   EXPECT_EQ(p.options.standard, "c++20");
   EXPECT_TRUE(p.options.fast_math);
   EXPECT_EQ(p.options.max_registers, 64u);
-  EXPECT_EQ(p.options.project, (std::vector<std::string>{"-ccbin=g++", "-Xcompiler", "-Wall,-O2",
-                                                         "--expt-relaxed-constexpr", "--ptxas-options=-dlcm=ca"}));
+  EXPECT_EQ(p.options.project,
+            (std::vector<std::string>{"-ccbin=g++", "-Xcompiler", "-Wall,-O2", "--expt-relaxed-constexpr",
+                                      "--ptxas-options=-dlcm=ca"}));
   EXPECT_THAT(p.ignored, Contains("arch=compute_90,code=sm_90"));
 }
 
@@ -112,7 +118,8 @@ class CudaCompile : public testing::Test {
  protected:
   TestFolder folder_;
   Compiler warm_;
-  Request request(const std::string& source, const std::string& entry = "k", const std::string& language = "cuda") {
+  Request request(const std::string& source, const std::string& entry = "k",
+                  const std::string& language = "cuda") {
     Request r{.language = language, .source = source, .output = folder_ / "out.cubin"};
     r.options.arch = "sm_90", r.options.entry_point = entry;
     return r;
@@ -134,8 +141,8 @@ TEST_F(CudaCompile, sixteen_arguments_and_structs_by_value_keep_their_layout) {
   std::string list;
   for (int i = 0; i < 14; ++i) list += ", int a" + std::to_string(i);
   const Answer answer = built(request(folder_.add(
-      "k.cu", "struct P { char c; double d; float* p; };\nextern \"C\" __global__ void k(P p, short s" + list +
-                  ") { p.p[0] = s + p.d + a13; }\n")));
+      "k.cu", "struct P { char c; double d; float* p; };\nextern \"C\" __global__ void k(P p, short s" +
+                  list + ") { p.p[0] = s + p.d + a13; }\n")));
   ASSERT_TRUE(answer.ok) << answer.error->what;
   const auto& parameters = answer.cuda->kernel("k")->parameters;
   ASSERT_TRUE(parameters);
@@ -147,8 +154,9 @@ TEST_F(CudaCompile, sixteen_arguments_and_structs_by_value_keep_their_layout) {
 
 TEST_F(CudaCompile, parameters_over_16_kib_are_read) {
   NEEDS(library, "nvrtc");
-  const Answer answer = built(request(folder_.add(
-      "k.cu", "struct Big { char c[20000]; };\nextern \"C\" __global__ void k(Big b, float* x) { x[0] = b.c[threadIdx.x]; }\n")));
+  const Answer answer = built(request(folder_.add("k.cu",
+                                                  "struct Big { char c[20000]; };\nextern \"C\" __global__ "
+                                                  "void k(Big b, float* x) { x[0] = b.c[threadIdx.x]; }\n")));
   ASSERT_TRUE(answer.ok) << answer.error->what;
   EXPECT_EQ(answer.cuda->kernel("k")->parameters, (std::vector<KernelParameter>{{0, 20000}, {20000, 8}}));
 }
@@ -157,12 +165,14 @@ TEST_F(CudaCompile, inline_assembly_errors_name_the_users_line) {
   for (const std::string compiler : {"nvrtc", "nvcc"}) {
     if (compiler == "nvrtc") NEEDS(library, "nvrtc");
     if (compiler == "nvcc" && !find_cuda_program("nvcc")) continue;
-    Request r = request(folder_.add(
-        "k.cu", "extern \"C\" __global__ void k(float* x) {\n\n  asm volatile(\"bogus.f32 %0;\" :: \"f\"(x[0]));\n}\n"));
+    Request r = request(folder_.add("k.cu",
+                                    "extern \"C\" __global__ void k(float* x) {\n\n  asm "
+                                    "volatile(\"bogus.f32 %0;\" :: \"f\"(x[0]));\n}\n"));
     r.options.compiler = compiler;
     const Answer answer = built(r);
     ASSERT_FALSE(answer.ok);
-    EXPECT_THAT(answer.error->what, HasSubstr(r.source + ":3: Not a name of any known instruction")) << compiler;
+    EXPECT_THAT(answer.error->what, HasSubstr(r.source + ":3: Not a name of any known instruction"))
+        << compiler;
   }
 }
 
@@ -187,8 +197,9 @@ TEST_F(CudaCompile, host_headers_send_a_file_to_nvcc_and_that_is_remembered) {
 
 TEST_F(CudaCompile, nvcc_instantiates_the_captured_template) {
   NEEDS(program, "nvcc");
-  Request r = request(folder_.add("k.cu", "template <class T> __global__ void scale(T* x, T f) { x[0] *= f; }\n"),
-                      "_Z5scaleIfEvPT_S0_");
+  Request r =
+      request(folder_.add("k.cu", "template <class T> __global__ void scale(T* x, T f) { x[0] *= f; }\n"),
+              "_Z5scaleIfEvPT_S0_");
   r.options.compiler = "nvcc";
   const Answer answer = built(r);
   ASSERT_TRUE(answer.ok) << answer.error->what;
@@ -197,9 +208,10 @@ TEST_F(CudaCompile, nvcc_instantiates_the_captured_template) {
 
 TEST_F(CudaCompile, a_kernel_of_internal_linkage_is_found_under_its_new_name) {
   NEEDS(program, "nvcc");
-  Request r = request(
-      folder_.add("k.cu", "namespace { __global__ void hidden(float* x) { x[0] = 1; } }\nvoid f() { hidden<<<1, 1>>>(0); }\n"),
-      "_ZN32_GLOBAL__N__327206cb_4_s_cu_none6hiddenEPf");
+  Request r = request(folder_.add("k.cu",
+                                  "namespace { __global__ void hidden(float* x) { x[0] = 1; } }\nvoid f() { "
+                                  "hidden<<<1, 1>>>(0); }\n"),
+                      "_ZN32_GLOBAL__N__327206cb_4_s_cu_none6hiddenEPf");
   const Answer answer = built(r);
   ASSERT_TRUE(answer.ok) << answer.error->what;
   EXPECT_NE(answer.entry_point, r.options.entry_point);
@@ -208,16 +220,34 @@ TEST_F(CudaCompile, a_kernel_of_internal_linkage_is_found_under_its_new_name) {
 
 TEST_F(CudaCompile, a_missing_kernel_is_named_with_those_that_are_there) {
   NEEDS(library, "nvrtc");
-  const Answer answer = built(request(folder_.add("k.cu", "__global__ void other(float* x) { *x = 1; }\n"), "_Z4wantPf"));
+  const Answer answer =
+      built(request(folder_.add("k.cu", "__global__ void other(float* x) { *x = 1; }\n"), "_Z4wantPf"));
   ASSERT_FALSE(answer.ok);
   EXPECT_EQ(answer.error->code, ErrorCode::missing_symbol);
   EXPECT_THAT(answer.error->what, AllOf(HasSubstr("want(float*)"), HasSubstr("other(float*)")));
 }
 
+TEST_F(CudaCompile, a_template_that_is_gone_is_missed_by_name_and_other_errors_come_first) {
+  NEEDS(library, "nvrtc");
+  Answer answer =
+      built(request(folder_.add("k.cu", "template <class T> __global__ void other(T* x) { *x = 1; }\n"),
+                    "_Z5scaleIfEvPT_S0_"));
+  ASSERT_FALSE(answer.ok);
+  EXPECT_EQ(answer.error->code, ErrorCode::missing_symbol);
+  EXPECT_THAT(answer.error->hint, HasSubstr("--kernel"));
+  answer =
+      built(request(folder_.add("k.cu", "__global__ void other(float* x) { y; }\n"), "_Z5scaleIfEvPT_S0_"));
+  ASSERT_FALSE(answer.ok);
+  EXPECT_EQ(answer.error->code, ErrorCode::compile_failed);
+  EXPECT_THAT(answer.error->what, HasSubstr("k.cu:1: identifier \"y\" is undefined"));
+}
+
 TEST_F(CudaCompile, options_reach_the_compiler) {
   NEEDS(library, "nvrtc");
-  Request r = request(folder_.add("k.cu", "#include \"w.h\"\nextern \"C\" __global__ void k(float* x) { x[0] = W / x[1]; "
-                                          "static_assert(__cplusplus >= 202002L); }\n"));
+  Request r =
+      request(folder_.add("k.cu",
+                          "#include \"w.h\"\nextern \"C\" __global__ void k(float* x) { x[0] = W / x[1]; "
+                          "static_assert(__cplusplus >= 202002L); }\n"));
   folder_.add("lib/w.h", "");
   r.options.include_folders = {folder_ / "lib"}, r.options.defines = {"W=3"}, r.options.standard = "c++20";
   const Answer exact = built(r);
@@ -237,7 +267,8 @@ TEST_F(CudaCompile, options_reach_the_compiler) {
 
 TEST_F(CudaCompile, ptx_is_assembled_and_its_errors_have_lines) {
   NEEDS(program, "ptxas");
-  const std::string head = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 p)\n{\n";
+  const std::string head =
+      ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 p)\n{\n";
   Request r = request(folder_.add("k.ptx", head + "ret;\n}\n"), "k", "ptx");
   const Answer answer = built(r);
   ASSERT_TRUE(answer.ok) << answer.error->what;
@@ -250,8 +281,10 @@ TEST_F(CudaCompile, ptx_is_assembled_and_its_errors_have_lines) {
 TEST_F(CudaCompile, ptx_goes_through_nvjitlink_or_to_the_driver_without_ptxas) {
   NEEDS(program, "ptxas");
   const ScopedVariable none("KLAB_PTXAS", folder_ / "nowhere");
-  const Request r = request(folder_.add("k.ptx", ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k()\n{\nret;\n}\n"),
-                            "k", "ptx");
+  const Request r =
+      request(folder_.add("k.ptx",
+                          ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k()\n{\nret;\n}\n"),
+              "k", "ptx");
   if (find_cuda_library("nvJitLink")) {
     const Answer answer = built(r);
     ASSERT_TRUE(answer.ok) << answer.error->what;
@@ -269,7 +302,8 @@ TEST_F(CudaCompile, ptx_goes_through_nvjitlink_or_to_the_driver_without_ptxas) {
 TEST_F(CudaCompile, cached_builds_know_their_headers_and_options) {
   NEEDS(library, "nvrtc");
   folder_.add("lib/v.h", "#define V 1\n");
-  Request r = request(folder_.add("src/k.cu", "#include \"v.h\"\nextern \"C\" __global__ void k(int* x) { *x = V; }\n"));
+  Request r = request(
+      folder_.add("src/k.cu", "#include \"v.h\"\nextern \"C\" __global__ void k(int* x) { *x = V; }\n"));
   r.options.include_folders = {folder_ / "lib"};
   const Answer first = cached(r);
   ASSERT_TRUE(first.ok) << first.error->what;
@@ -291,8 +325,9 @@ TEST_F(CudaCompile, cached_builds_know_their_headers_and_options) {
 TEST_F(CudaCompile, an_include_that_a_macro_names_is_never_cached) {
   NEEDS(library, "nvrtc");
   folder_.add("src/v.h", "#define V 1\n");
-  const Request r = request(
-      folder_.add("src/k.cu", "#define NAME \"v.h\"\n#include NAME\nextern \"C\" __global__ void k(int* x) { *x = V; }\n"));
+  const Request r = request(folder_.add(
+      "src/k.cu",
+      "#define NAME \"v.h\"\n#include NAME\nextern \"C\" __global__ void k(int* x) { *x = V; }\n"));
   ASSERT_TRUE(cached(r).ok);
   EXPECT_FALSE(cached(r).cached);
 }
@@ -302,8 +337,8 @@ TEST_F(CudaCompile, a_warm_compiler_takes_a_changed_header_at_once) {
   std::vector<std::string> hashes;
   for (const char* v : {"1", "2", "1", "3"}) {
     folder_.add("v.h", std::string("#define V ") + v + "\n");
-    const Answer answer =
-        built(request(folder_.add("k.cu", "#include \"v.h\"\nextern \"C\" __global__ void k(int* x) { *x = V; }\n")));
+    const Answer answer = built(request(
+        folder_.add("k.cu", "#include \"v.h\"\nextern \"C\" __global__ void k(int* x) { *x = V; }\n")));
     ASSERT_TRUE(answer.ok) << answer.error->what;
     hashes.push_back(answer.stripped_hash);
   }
@@ -331,7 +366,8 @@ TEST(WarmCompiler, is_replaced_after_a_crash_and_a_hang) {
   Compiler warm;
   const Request r{.verb = "tools"};
   {
-    const ScopedVariable fake("KLAB_COMPILE", folder.add("crash", "#!/bin/sh\nread line; echo doom >&2; kill -SEGV $$\n", 0700));
+    const ScopedVariable fake(
+        "KLAB_COMPILE", folder.add("crash", "#!/bin/sh\nread line; echo doom >&2; kill -SEGV $$\n", 0700));
     const Answer answer = warm.ask(r).value();
     ASSERT_TRUE(answer.error);
     EXPECT_THAT(answer.error->what, AllOf(HasSubstr("SIGSEGV"), HasSubstr("doom")));
@@ -342,7 +378,8 @@ TEST(WarmCompiler, is_replaced_after_a_crash_and_a_hang) {
     EXPECT_THAT(warm.ask(r, 0.2)->error->what, HasSubstr("did not finish"));
   }
   {
-    const ScopedVariable fake("KLAB_COMPILE", folder.add("babble", "#!/bin/sh\nread line; echo '{\"ok\": 3}'; sleep 60\n", 0700));
+    const ScopedVariable fake(
+        "KLAB_COMPILE", folder.add("babble", "#!/bin/sh\nread line; echo '{\"ok\": 3}'; sleep 60\n", 0700));
     EXPECT_EQ(warm.ask(r)->error->code, ErrorCode::compile_failed);
   }
   const ScopedVariable absent("KLAB_COMPILE", folder / "nowhere");
@@ -352,9 +389,10 @@ TEST(WarmCompiler, is_replaced_after_a_crash_and_a_hang) {
 TEST(WarmCompiler, answers_many_requests_in_one_process) {
   Compiler warm;
   for (int i = 0; i < 3; ++i) {
-    const auto answer = warm.ask({.language = "glsl",
-                                  .source = "a.comp",
-                                  .source_text = "#version 450\nlayout(local_size_x = 8) in;\nvoid main() {}\n"});
+    const auto answer =
+        warm.ask({.language = "glsl",
+                  .source = "a.comp",
+                  .source_text = "#version 450\nlayout(local_size_x = 8) in;\nvoid main() {}\n"});
     ASSERT_TRUE(answer && answer->ok);
     EXPECT_EQ(answer->reflection.block[0], 8u);
     EXPECT_TRUE(warm.running());

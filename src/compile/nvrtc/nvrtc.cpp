@@ -314,10 +314,14 @@ CudaOutcome compile_nvrtc(const std::string& text, const std::string& name, cons
     return ptx.empty() ? std::nullopt : source_of_ptx_line(ptx, line);
   });
   if (failed != 0) {
-    // An expression that does not compile is reported at a line of a file that nobody wrote.
-    for (Message& m : outcome.messages)
-      if (m.file == "NVRTC_NAME_EXPRESSION" || m.file.find("__nv_name_expr") != std::string::npos)
-        m.text = fmt::format("{} (while naming the kernel as {})", m.text, expression);
+    // An expression that names nothing here is reported at a line of a file that nobody wrote. Without it the source
+    // may compile, and the caller then says which kernels there are.
+    const auto of_expression = [](const Message& m) { return m.file == "__nv_name_map"; };
+    const bool others = std::any_of(outcome.messages.begin(), outcome.messages.end(), [&](const Message& m) {
+      return m.severity == Severity::error && !of_expression(m);
+    });
+    const auto count = std::erase_if(outcome.messages, of_expression);
+    if (count > 0 && !others) return compile_nvrtc(text, name, options, "", headers_key);
     outcome.unsuitable = unsuitable_reason(outcome.messages);
     Error error = first_error(outcome.messages, shown, outcome.log);
     error.vendor = failed;
