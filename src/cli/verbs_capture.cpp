@@ -171,17 +171,19 @@ int do_inspect(Cli& cli, const InspectOptions& o) {
                format_bytes(verified.stored_bytes), format_bytes(verified.logical_bytes));
   for (std::size_t i = 0; i < m.dispatches.size(); ++i) {
     const bundle::Dispatch& d = m.dispatches[i];
-    fmt::print("\ndispatch {}: {} ({}, execution {})\n  grid {}, block {}", i, cli.bold(d.name), d.call, d.nth,
-               dimensions(d.grid), dimensions(d.block));
+    fmt::print("\ndispatch {}: {} ({}, execution {})\n  grid {}, block {}", i, cli.bold(d.name), d.call,
+               d.nth, dimensions(d.grid), dimensions(d.block));
     if (m.device.api == "cuda") {
       if (d.cluster[0] != 0) fmt::print(", cluster {}", dimensions(d.cluster));
-      fmt::print(", {} of dynamic shared memory\n  {} argument(s) in {} bytes, {} texture or surface object(s)\n",
-                 format_bytes(d.dynamic_shared_bytes), d.argument_layout.size(), d.arguments.size(),
-                 d.textures.size());
-      for (const bundle::LaunchAttribute& a : d.attributes) fmt::print("  attribute {} = {}\n", a.name, a.value);
+      fmt::print(
+          ", {} of dynamic shared memory\n  {} argument(s) in {} bytes, {} texture or surface object(s)\n",
+          format_bytes(d.dynamic_shared_bytes), d.argument_layout.size(), d.arguments.size(),
+          d.textures.size());
+      for (const bundle::LaunchAttribute& a : d.attributes)
+        fmt::print("  attribute {} = {}\n", a.name, a.value);
     } else {
-      fmt::print(", {} binding(s), {} push-constant bytes, {} specialization constant(s)\n", d.bindings.size(),
-                 d.push_constants.size(), d.spec_constants.size());
+      fmt::print(", {} binding(s), {} push-constant bytes, {} specialization constant(s)\n",
+                 d.bindings.size(), d.push_constants.size(), d.spec_constants.size());
     }
     if (d.program_ns > 0) fmt::print("  took {} in the program\n", format_ns(d.program_ns));
     fmt::print("  proof replay: {}\n", proof_line(cli, d.proof));
@@ -194,8 +196,8 @@ int do_inspect(Cli& cli, const InspectOptions& o) {
           changed += opened->reader.chunk_hash(r.pre, c) != opened->reader.chunk_hash(r.post, c);
       rows.push_back({std::to_string(r.id), format_bytes(r.size),
                       r.address != 0 ? fmt::format("{:#x}", r.address) : "-", to_string(r.kind),
-                      to_string(r.reached_by),
-                      changed != 0 ? fmt::format("{} chunk(s)", changed) : "no", r.name});
+                      to_string(r.reached_by), changed != 0 ? fmt::format("{} chunk(s)", changed) : "no",
+                      r.name});
     }
     fmt::print("{}", table(rows, "rr"));
     if (d.code < codes.size() && m.code[d.code].kind == "spirv") {
@@ -208,8 +210,9 @@ int do_inspect(Cli& cli, const InspectOptions& o) {
     } else if (d.code < codes.size() && codes[d.code].cuda) {
       const compile::CudaFacts& c = *codes[d.code].cuda;
       const compile::KernelFacts* k = c.kernel(d.entry_point);
-      fmt::print("  code {}: {} for {}, {} kernel(s), {} module variable(s){}\n", m.code[d.code].file, c.format, c.arch,
-                 c.kernels.size(), c.variables.size(), k != nullptr ? "; " + figures_line(*k) : "");
+      fmt::print("  code {}: {} for {}, {} kernel(s), {} module variable(s){}\n", m.code[d.code].file,
+                 c.format, c.arch, c.kernels.size(), c.variables.size(),
+                 k != nullptr ? "; " + figures_line(*k) : "");
     }
   }
   for (const bundle::LeftOut& l : m.left_out) fmt::print("  left out: {}: {}\n", l.what, l.why);

@@ -131,7 +131,8 @@ int do_replay(Cli& cli, const RunOptions& o) {
     if (v.resources.contains(name) && !v.resources[name].is_null())
       resources += fmt::format("{}{} {}", resources.empty() ? "" : ", ", name, v.resources[name].dump());
   if (done->kernel_facts)
-    fmt::print("  code: {}{}\n", figures_line(*done->kernel_facts), resources.empty() ? "" : "; driver: " + resources);
+    fmt::print("  code: {}{}\n", figures_line(*done->kernel_facts),
+               resources.empty() ? "" : "; driver: " + resources);
   else
     fmt::print("  code: {} SPIR-V instructions, {} matrix, {} shared{}\n", done->code.reflection.instructions,
                done->code.reflection.matrix_instructions, format_bytes(done->code.reflection.shared_bytes),
@@ -162,8 +163,7 @@ int do_compare(Cli& cli, const RunOptions& o) {
   }
   // A file given as variant was built and has a name of its own now.
   const std::string name = done->answer.variants.size() == 2 ? done->answer.variants[1].label : o.variant;
-  fmt::print("{}: {} against {} on {}\n", cli.bold(done->kernel), name, o.against,
-             done->answer.device.name);
+  fmt::print("{}: {} against {} on {}\n", cli.bold(done->kernel), name, o.against, done->answer.device.name);
   if (done->verdict.correctness == validate::Correctness::failed)
     fmt::print("  {}: {}\n", cli.bad("failed"), done->verdict.reason);
   else

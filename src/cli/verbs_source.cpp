@@ -72,26 +72,29 @@ struct BuildOptions {
 
 // "32 (+8)": the figure, and how it differs from the captured kernel's.
 template <class T>
-std::string with_delta(const Cli& cli, std::optional<T> value, std::optional<T> before, bool bytes, bool less_is_good = true) {
+std::string with_delta(const Cli& cli, std::optional<T> value, std::optional<T> before, bool bytes,
+                       bool less_is_good = true) {
   if (!value) return "not known";
   const auto shown = [&](std::uint64_t v) { return bytes ? format_bytes(v) : std::to_string(v); };
   std::string text = shown(static_cast<std::uint64_t>(*value));
   if (!before || *before == *value) return text;
   const bool less = *value < *before;
-  const std::string delta = fmt::format(" ({}{})", less ? "-" : "+", shown(static_cast<std::uint64_t>(less ? *before - *value : *value - *before)));
+  const std::string delta =
+      fmt::format(" ({}{})", less ? "-" : "+",
+                  shown(static_cast<std::uint64_t>(less ? *before - *value : *value - *before)));
   return text + (less == less_is_good ? cli.good(delta) : cli.warn(delta));
 }
 
 std::string occupancy_text(const compile::Occupancy& o) {
-  return fmt::format("{:.0f} % ({} of {} warps, {} block(s); limited by {})", o.fraction * 100, o.warps, o.max_warps,
-                     o.blocks, o.limited_by);
+  return fmt::format("{:.0f} % ({} of {} warps, {} block(s); limited by {})", o.fraction * 100, o.warps,
+                     o.max_warps, o.blocks, o.limited_by);
 }
 
 void print_cuda(const Cli& cli, const ops::Built& built) {
   const ops::CudaReport& r = *built.cuda;
   if (!built.compiler.compiler.empty())
     fmt::print("  {} for {}{}\n", built.compiler.compiler, r.arch,
-               built.compiler.cached ? " (from the build cache)"
+               built.compiler.cached           ? " (from the build cache)"
                : built.compiler.compile_ms > 0 ? fmt::format(" in {:.0f} ms", built.compiler.compile_ms)
                                                : "");
   if (r.kernel) {
@@ -106,28 +109,36 @@ void print_cuda(const Cli& cli, const ops::Built& built) {
     };
     fmt::print("  registers {}, local {}, static shared {}, code {}\n",
                with_delta(cli, k.registers, r.baseline ? r.baseline->registers : std::nullopt, false),
-               figure(&compile::KernelFacts::local_bytes, true), figure(&compile::KernelFacts::shared_bytes, true),
+               figure(&compile::KernelFacts::local_bytes, true),
+               figure(&compile::KernelFacts::shared_bytes, true),
                figure(&compile::KernelFacts::code_bytes, true));
     if (k.spill_store_bytes)
       fmt::print("  spills: {} stored, {} loaded per thread\n", format_bytes(*k.spill_store_bytes),
                  format_bytes(k.spill_load_bytes.value_or(0)));
     if (k.max_block[0] != 0 || k.required_block[0] != 0 || k.cluster[0] != 0)
       fmt::print("  compiled for:{}{}{}\n",
-                 k.max_block[0] != 0 ? fmt::format(" at most {} threads a block", std::uint64_t{k.max_block[0]} * k.max_block[1] * k.max_block[2]) : "",
+                 k.max_block[0] != 0
+                     ? fmt::format(" at most {} threads a block",
+                                   std::uint64_t{k.max_block[0]} * k.max_block[1] * k.max_block[2])
+                     : "",
                  k.required_block[0] != 0 ? " blocks of " + dimensions(k.required_block) : "",
                  k.cluster[0] != 0 ? " clusters of " + dimensions(k.cluster) : "");
     if (k.instructions) {
       const compile::InstructionMix& mix = *k.instructions;
       const bool known = r.baseline && r.baseline->instructions;
       fmt::print("  {} instructions, {} of them for matrix units",
-                 with_delta(cli, std::optional(mix.total), known ? std::optional(r.baseline->instructions->total) : std::nullopt, false),
+                 with_delta(cli, std::optional(mix.total),
+                            known ? std::optional(r.baseline->instructions->total) : std::nullopt, false),
                  with_delta(cli, std::optional(mix.matrix_total()),
-                            known ? std::optional(r.baseline->instructions->matrix_total()) : std::nullopt, false, false));
+                            known ? std::optional(r.baseline->instructions->matrix_total()) : std::nullopt,
+                            false, false));
       std::string list;
-      for (const auto& [name, count] : mix.matrix) list += fmt::format("{}{} {}", list.empty() ? ": " : ", ", count, name);
+      for (const auto& [name, count] : mix.matrix)
+        list += fmt::format("{}{} {}", list.empty() ? ": " : ", ", count, name);
       fmt::print("{}\n", list);
       std::string groups;
-      for (const auto& [name, count] : mix.groups) groups += fmt::format("{}{} {}", groups.empty() ? "" : ", ", name, count);
+      for (const auto& [name, count] : mix.groups)
+        groups += fmt::format("{}{} {}", groups.empty() ? "" : ", ", name, count);
       fmt::print("    {}\n", groups);
     } else if (built.compiler.cuda && !built.compiler.cuda->disassembler_problem.empty()) {
       fmt::print("  instructions are not counted: {}\n", built.compiler.cuda->disassembler_problem);
@@ -145,7 +156,8 @@ int do_write_source(Cli& cli, const SourceOptions& o) {
   auto written = ops::write_source(cli.lab, o.bundle, o.dispatch, o.output, o.replace);
   if (!written) return cli.report(written.error());
   if (cli.json)
-    cli.print_json("source write", {{"file", written->file}, {"language", written->language}, {"from", written->from}});
+    cli.print_json("source write",
+                   {{"file", written->file}, {"language", written->language}, {"from", written->from}});
   else
     fmt::print("wrote {}: {}; it is the bundle's source now\nnext: edit it, then klab build {} --source {}\n",
                written->file, written->from, o.bundle, written->file);
@@ -290,15 +302,17 @@ void add_compiler_options(CLI::App* verb, SourceOptions& o) {
 
 std::string figures_line(const compile::KernelFacts& kernel) {
   return fmt::format("{} registers, {} local, {} static shared, {} code",
-                     kernel.registers ? std::to_string(*kernel.registers) : "?", format_bytes(kernel.local_bytes),
-                     format_bytes(kernel.shared_bytes), format_bytes(kernel.code_bytes));
+                     kernel.registers ? std::to_string(*kernel.registers) : "?",
+                     format_bytes(kernel.local_bytes), format_bytes(kernel.shared_bytes),
+                     format_bytes(kernel.code_bytes));
 }
 
 void add_launch_options(CLI::App* verb, ops::LaunchText& launch) {
   verb->add_option("--grid", launch.grid, "workgroups (blocks), X or X,Y or X,Y,Z");
   verb->add_option("--block", launch.block, "CUDA: threads of a block, X or X,Y or X,Y,Z");
   verb->add_option("--cluster", launch.cluster, "CUDA: blocks of a cluster, X or X,Y or X,Y,Z");
-  verb->add_option("--dynamic-shared", launch.dynamic_shared, "CUDA: dynamic shared memory of a block, bytes or 48K");
+  verb->add_option("--dynamic-shared", launch.dynamic_shared,
+                   "CUDA: dynamic shared memory of a block, bytes or 48K");
   verb->add_option("--attribute", launch.attributes, "CUDA: launch or function attribute, NAME=INTEGER")
       ->allow_extra_args(false);
   verb->add_option("--spec", launch.spec_constants, "specialization constant, ID=VALUE")
@@ -337,11 +351,13 @@ void add_source_verbs(Cli& cli) {
     return 0;
   });
 
-  auto* write = cli.verb("write", "write out the source that the bundle itself holds: PTX, or embedded shader text",
-                         "klab source write softmax.klab -o softmax.ptx", source);
+  auto* write =
+      cli.verb("write", "write out the source that the bundle itself holds: PTX, or embedded shader text",
+               "klab source write softmax.klab -o softmax.ptx", source);
   write->add_option("bundle", source_options->bundle, "NAME.klab")->required();
   write->add_option("-o,--output", source_options->output, "file to write")->required();
-  write->add_option("--dispatch", source_options->dispatch, "which dispatch of the bundle")->capture_default_str();
+  write->add_option("--dispatch", source_options->dispatch, "which dispatch of the bundle")
+      ->capture_default_str();
   write->add_flag("--replace", source_options->replace, "overwrite the file");
   cli.run_on(write, [&cli, source_options] { return do_write_source(cli, *source_options); });
 
@@ -349,19 +365,22 @@ void add_source_verbs(Cli& cli) {
   auto* build = cli.verb("build", "build a variant of the captured kernel",
                          "klab build matmul.klab --source faster.cu -D TILE=32");
   build->add_option("bundle", build_options->common.bundle, "NAME.klab")->required();
-  build->add_option("--source", build_options->source,
-                    ".comp, .glsl, .spv, .spvasm; .cu, .cuh, .ptx, .cubin; without it only the launch differs");
+  build->add_option(
+      "--source", build_options->source,
+      ".comp, .glsl, .spv, .spvasm; .cu, .cuh, .ptx, .cubin; without it only the launch differs");
   build->add_option("--name", build_options->name, "name of the variant (default: the file's)");
   add_compiler_options(build, build_options->common);
   build->add_option("-O,--optimisation", build_options->optimisation, "none, size or performance")
       ->check(CLI::IsMember({"none", "size", "performance"}));
   build->add_option("--target-env", build_options->target, "vulkan1.0 .. vulkan1.3");
-  build->add_flag("-g,--debug-info", build_options->debug_info, "keep names and lines (CUDA: lines are kept anyway)");
+  build->add_flag("-g,--debug-info", build_options->debug_info,
+                  "keep names and lines (CUDA: lines are kept anyway)");
   ops::CudaBuild& cuda = build_options->cuda;
   build->add_option("--compiler", cuda.compiler, "CUDA: auto (NVRTC where it can, else nvcc), nvrtc or nvcc")
       ->check(CLI::IsMember({"auto", "nvrtc", "nvcc"}));
   build->add_option("--arch", cuda.arch, "CUDA: architecture, sm_90a (default: the captured device's)");
-  build->add_option("--kernel", cuda.kernel, "CUDA: the kernel that takes the captured one's place, 'saxpy<float, 4>'");
+  build->add_option("--kernel", cuda.kernel,
+                    "CUDA: the kernel that takes the captured one's place, 'saxpy<float, 4>'");
   build->add_option("--std", cuda.standard, "CUDA: language standard, c++17");
   build->add_option("--maxrregcount", build_options->max_registers, "CUDA: most registers a thread may have")
       ->check(CLI::Range(1u, 255u));
@@ -369,8 +388,9 @@ void add_source_verbs(Cli& cli) {
   build->add_flag("--no-lineinfo", build_options->no_line_info, "CUDA: leave out line information");
   build->add_option("--option", cuda.extra, "CUDA: handed to the compiler as it is: --option=--fmad=false")
       ->allow_extra_args(false);
-  build->add_option("--compile-commands", build_options->compile_commands,
-                    "CUDA: compile_commands.json with the file's options (default: looked for above the source)");
+  build->add_option(
+      "--compile-commands", build_options->compile_commands,
+      "CUDA: compile_commands.json with the file's options (default: looked for above the source)");
   build->add_flag("--no-compile-commands", cuda.no_compile_commands, "CUDA: do not look for one");
   add_launch_options(build, build_options->launch);
   cli.run_on(build, [&cli, build_options] { return do_build(cli, *build_options); });

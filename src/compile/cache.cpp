@@ -15,9 +15,7 @@ constexpr std::size_t kMaxFiles = 4000;  // of each kind; the oldest quarter goe
 constexpr std::uint64_t kMaxBytes = 256u << 20;
 
 // klab-compile has its compilers inside: the file stands for their versions.
-std::string compiler_identity() {
-  return file_identity(compiler_program());
-}
+std::string compiler_identity() { return file_identity(compiler_program()); }
 
 bool is_cuda(const Request& request) { return request.language == "cuda" || request.language == "ptx"; }
 
@@ -107,7 +105,8 @@ std::optional<std::string> remembered_refusal(const fs::path& file, std::string_
   const auto content = read_file(file, 1u << 20);
   if (!content) return std::nullopt;
   const auto json = parse_json(*content, file.string());
-  if (!json || !json->is_object() || json->value("directives", "") != directives_hash(text)) return std::nullopt;
+  if (!json || !json->is_object() || json->value("directives", "") != directives_hash(text))
+    return std::nullopt;
   return json->value("why", "");
 }
 

@@ -54,8 +54,8 @@ Answer crashed(const Request& request, const ExitStatus& status, std::string_vie
 
 Answer unusable(const Request& request, const std::string& how, const Error& error, std::string_view err) {
   return failed_answer(
-      fmt::format("klab-compile {} without a usable answer on {}: {}", how, subject(request), error.what), err,
-      "build or install Klab again");
+      fmt::format("klab-compile {} without a usable answer on {}: {}", how, subject(request), error.what),
+      err, "build or install Klab again");
 }
 
 Result<std::string> text_of(const Request& request) {
@@ -115,12 +115,17 @@ struct Compiler::Impl {
 
   static std::string identity_now() {
     std::error_code ec;
-    return file_identity(compiler_program()) + "\n" + fs::current_path(ec).string() + "\n" + toolkit_identity();
+    return file_identity(compiler_program()) + "\n" + fs::current_path(ec).string() + "\n" +
+           toolkit_identity();
   }
 
-  void stop() {
-    child.reset();
+  ~Impl() { stop(); }
+
+  // At the end of its input it removes what it keeps and ends; one that is busy or hangs is killed.
+  void stop(std::chrono::milliseconds patience = std::chrono::milliseconds(500)) {
     to = Fd();
+    if (child) (void)child->wait(patience);
+    child.reset();
     from = Fd();
     err = Fd();
   }
@@ -163,16 +168,19 @@ struct Compiler::Impl {
   }
 
   enum class Told { answer, end, late };
-  // Sends one line and takes one line; reading goes on while writing does, so that neither side waits for the other.
+  // Sends one line and takes one line; reading goes on while writing does, so that neither side waits for the
+  // other.
   Told exchange(const std::string& line, std::string& answer, Clock::time_point deadline) {
-    struct sigaction ignore {}, before {};
+    struct sigaction ignore {
+    }, before{};
     ignore.sa_handler = SIG_IGN;
     ::sigaction(SIGPIPE, &ignore, &before);
     std::size_t sent = 0;
     Told told = Told::end;
     std::string buffer(1 << 16, '\0');
     for (;;) {
-      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+      const auto left =
+          std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
       if (left <= 0) {
         told = Told::late;
         break;
@@ -224,8 +232,8 @@ Result<Answer> Compiler::ask(const Request& request, double limit_s) {
   }
   ++impl_->requests;
   std::string line;
-  const auto told = impl_->exchange(
-      text, line, Clock::now() + std::chrono::milliseconds(static_cast<long>(limit_s * 1e3)));
+  const auto told =
+      impl_->exchange(text, line, Clock::now() + std::chrono::milliseconds(static_cast<long>(limit_s * 1e3)));
   if (told == Impl::Told::answer) {
     auto answer = answer_of(line, request);
     if (answer) return answer;
@@ -235,7 +243,7 @@ Result<Answer> Compiler::ask(const Request& request, double limit_s) {
   }
   const std::string words = impl_->words();
   if (told == Impl::Told::late) {
-    impl_->stop();
+    impl_->stop(std::chrono::milliseconds(0));
     return timed_out(request, limit_s, words);
   }
   const auto status = impl_->child->wait(std::chrono::seconds(5));

@@ -77,7 +77,8 @@ ProjectOptions options_of_command(const std::vector<std::string>& argv, const fs
     const std::string& a = argv[i];
     std::string value;
     const std::size_t first = i;
-    if (value_of({"-isystem", "--system-include", "-iquote", "--include-path"}, false, value) || value_of({"-I"}, true, value)) {
+    if (value_of({"-isystem", "--system-include", "-iquote", "--include-path"}, false, value) ||
+        value_of({"-I"}, true, value)) {
       o.include_folders.push_back(below(folder, value));
     } else if (value_of({"--define-macro"}, false, value) || value_of({"-D"}, true, value)) {
       o.defines.push_back(value);
@@ -92,18 +93,22 @@ ProjectOptions options_of_command(const std::vector<std::string>& argv, const fs
         o.project.push_back("-include");
         o.project.push_back(below(folder, argv[++i]));
       }
-    } else if (value_of({"-arch", "--gpu-architecture", "-gencode", "--generate-code", "-code", "--gpu-code", "-o", "--output-file",
-                         "-MF", "-MT", "-MQ", "-x", "--x", "-t", "--threads", "--options-file", "-optf"},
+    } else if (value_of({"-arch", "--gpu-architecture", "-gencode", "--generate-code", "-code", "--gpu-code",
+                         "-o", "--output-file", "-MF", "-MT", "-MQ", "-x", "--x", "-t", "--threads",
+                         "--options-file", "-optf"},
                         false, value)) {
       for (std::size_t k = first; k <= i; ++k) result.ignored.push_back(argv[k]);
-    } else if (value_of({"-ccbin", "--compiler-bindir", "-Xcompiler", "--compiler-options", "-Xcicc", "-Xcudafe"}, false, value)) {
+    } else if (value_of(
+                   {"-ccbin", "--compiler-bindir", "-Xcompiler", "--compiler-options", "-Xcicc", "-Xcudafe"},
+                   false, value)) {
       for (std::size_t k = first; k <= i; ++k) o.project.push_back(argv[k]);
     } else if (value_of({"-Xptxas", "--ptxas-options"}, false, value)) {
       o.project.push_back("--ptxas-options=" + value);
-    } else if (a.starts_with("-diag-suppress") || a.starts_with("--diag-suppress") || a.starts_with("--expt-") ||
-               a.starts_with("-expt-") || a.starts_with("--extended-lambda") || a.starts_with("-extended-lambda") ||
-               a.starts_with("--fmad") || a.starts_with("-fmad") || a.starts_with("--ftz") || a.starts_with("-ftz") ||
-               a.starts_with("--prec-") || a.starts_with("-prec-") || a == "--restrict" || a == "-restrict" ||
+    } else if (a.starts_with("-diag-suppress") || a.starts_with("--diag-suppress") ||
+               a.starts_with("--expt-") || a.starts_with("-expt-") || a.starts_with("--extended-lambda") ||
+               a.starts_with("-extended-lambda") || a.starts_with("--fmad") || a.starts_with("-fmad") ||
+               a.starts_with("--ftz") || a.starts_with("-ftz") || a.starts_with("--prec-") ||
+               a.starts_with("-prec-") || a == "--restrict" || a == "-restrict" ||
                a.starts_with("--default-stream") || a == "-allow-unsupported-compiler" ||
                a == "--allow-unsupported-compiler" || a.starts_with("--extra-device-vectorization")) {
       if (a == "-diag-suppress" || a == "--diag-suppress") {
@@ -128,7 +133,8 @@ fs::path find_compile_commands(const fs::path& source) {
       const std::string name = it->path().filename().string();
       if (!name.starts_with("build") && !name.starts_with("cmake-build") && name != "out") continue;
       std::error_code one;
-      if (const fs::path p = it->path() / "compile_commands.json"; fs::is_regular_file(p, one)) found.push_back(p);
+      if (const fs::path p = it->path() / "compile_commands.json"; fs::is_regular_file(p, one))
+        found.push_back(p);
     }
     ec.clear();
     if (!found.empty()) return *std::min_element(found.begin(), found.end());
@@ -161,7 +167,8 @@ Result<ProjectOptions> read_compile_commands(const fs::path& database, const fs:
       argv = split_command(one["command"].get<std::string>());
     }
     if (argv.empty())
-      return fail(ErrorCode::invalid_data, fmt::format("{} has no command for {}", database.string(), file.string()));
+      return fail(ErrorCode::invalid_data,
+                  fmt::format("{} has no command for {}", database.string(), file.string()));
     ProjectOptions options = options_of_command(argv, folder);
     options.database = database;
     return options;

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <string>
 
+#include "compile/cuda/scratch.h"
 #include "compile/service.h"
 
 namespace {
@@ -96,6 +97,9 @@ int serve_lines() {
   // A compiler that prints must not spoil an answer: what goes to stdout from here on goes to stderr.
   const int out = ::fcntl(1, F_DUPFD_CLOEXEC, 3);
   if (out < 0 || ::dup2(2, 1) < 0) return 2;
+  klab::compile::Scratch::sweep();
+  klab::compile::Scratch scratch;
+  if (scratch.ok()) klab::compile::stay_warm(scratch.path());
   std::string pending;
   for (std::string line = take_line(pending); !line.empty(); line = take_line(pending))
     if (!answer(line, out, "\n")) return 2;

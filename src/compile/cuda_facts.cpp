@@ -56,7 +56,10 @@ void from_json(const Json& j, KernelParameter& v) {
 }
 
 void to_json(Json& j, const InstructionMix& v) {
-  j = Json{{"total", v.total}, {"opcodes", v.opcodes}, {"matrix", v.matrix}, {"groups", v.groups},
+  j = Json{{"total", v.total},
+           {"opcodes", v.opcodes},
+           {"matrix", v.matrix},
+           {"groups", v.groups},
            {"matrix_total", v.matrix_total()}};
 }
 void from_json(const Json& j, InstructionMix& v) {
@@ -183,7 +186,8 @@ Result<Arch> parse_arch(std::string_view text) {
   rest.remove_prefix(static_cast<std::size_t>(parsed.ptr - rest.data()));
   if (parsed.ec != std::errc() || arch.number < 20 || arch.number > 999 ||
       (!rest.empty() && rest != "a" && rest != "f"))
-    return fail(ErrorCode::usage, fmt::format("\"{}\" is no GPU architecture", text), "for example --arch sm_90a");
+    return fail(ErrorCode::usage, fmt::format("\"{}\" is no GPU architecture", text),
+                "for example --arch sm_90a");
   arch.suffix = rest;
   return arch;
 }
@@ -191,8 +195,8 @@ Result<Arch> parse_arch(std::string_view text) {
 std::string describe_layout(const std::vector<KernelParameter>& parameters) {
   if (parameters.empty()) return "no parameters";
   const KernelParameter& last = parameters.back();
-  std::string text = fmt::format("{} parameter{}, {} bytes:", parameters.size(), parameters.size() == 1 ? "" : "s",
-                                 std::uint64_t{last.offset} + last.size);
+  std::string text = fmt::format("{} parameter{}, {} bytes:", parameters.size(),
+                                 parameters.size() == 1 ? "" : "s", std::uint64_t{last.offset} + last.size);
   for (const KernelParameter& p : parameters)
     text += fmt::format("{} [{}] {} B", &p == &parameters.front() ? "" : ",", p.offset, p.size);
   return text;

@@ -6,8 +6,9 @@
 namespace klab::compile {
 namespace {
 
-// CUDA C++ Programming Guide 13.0, "Compute Capabilities", tables "Technical Specifications per Compute Capability"
-// and "Shared Memory". Warps are 32 threads and registers are 64 K everywhere here. Shared memory in KiB.
+// CUDA C++ Programming Guide 13.0, "Compute Capabilities", tables "Technical Specifications per Compute
+// Capability" and "Shared Memory". Warps are 32 threads and registers are 64 K everywhere here. Shared memory
+// in KiB.
 constexpr std::uint32_t kKiB = 1024;
 constexpr SmLimits kLimits[] = {
     {75, 1024, 16, 65536, 64 * kKiB, 64 * kKiB, 0},
@@ -22,11 +23,14 @@ constexpr SmLimits kLimits[] = {
     {120, 1536, 24, 65536, 100 * kKiB, 99 * kKiB, kKiB},
     {121, 1536, 24, 65536, 100 * kKiB, 99 * kKiB, kKiB},
 };
-// Of all of these (cuda_occupancy.h of the toolkit): registers are given to a warp in steps of 256, a multiprocessor
-// has four partitions, and shared memory is given to a block in steps of 128 bytes (256 before 8.0).
+// Of all of these (cuda_occupancy.h of the toolkit): registers are given to a warp in steps of 256, a
+// multiprocessor has four partitions, and shared memory is given to a block in steps of 128 bytes (256
+// before 8.0).
 constexpr std::uint32_t kWarp = 32, kRegisterStep = 256, kPartitions = 4;
 
-constexpr std::uint64_t rounded(std::uint64_t value, std::uint64_t step) { return (value + step - 1) / step * step; }
+constexpr std::uint64_t rounded(std::uint64_t value, std::uint64_t step) {
+  return (value + step - 1) / step * step;
+}
 
 }  // namespace
 
@@ -37,7 +41,10 @@ std::optional<SmLimits> sm_limits(std::uint32_t number) {
 }
 
 void to_json(Json& j, const Occupancy& v) {
-  j = Json{{"blocks", v.blocks}, {"warps", v.warps}, {"max_warps", v.max_warps}, {"fraction", v.fraction},
+  j = Json{{"blocks", v.blocks},
+           {"warps", v.warps},
+           {"max_warps", v.max_warps},
+           {"fraction", v.fraction},
            {"limited_by", v.limited_by}};
 }
 

@@ -33,18 +33,19 @@ struct Options {
   std::vector<std::string> defines;          // "NAME" or "NAME=VALUE"
   std::string optimisation = "performance";  // "none", "size", "performance"
   std::string target = "vulkan1.2";          // "vulkan1.0" .. "vulkan1.3", optionally ",spv1.5"
-  std::string entry_point = "main";  // CUDA: the mangled name
+  std::string entry_point = "main";          // CUDA: the mangled name
   bool debug_info = false;
 
   // CUDA.
-  std::string arch;                   // "sm_90a"
-  std::string compiler = "auto";      // "nvrtc", "nvcc", or "auto": NVRTC where it can
-  std::string standard;               // "c++17"; empty: the compiler's own
-  std::string kernel;                 // expression that names the kernel; empty: from entry_point
+  std::string arch;               // "sm_90a"
+  std::string compiler = "auto";  // "nvrtc", "nvcc", or "auto": NVRTC where it can
+  std::string standard;           // "c++17"; empty: the compiler's own
+  std::string kernel;             // expression that names the kernel; empty: from entry_point
   bool fast_math = false, line_info = true;
-  std::uint32_t max_registers = 0;    // 0: the compiler decides
-  std::vector<std::string> extra;     // the user's own, each handed to the compiler as it is
-  std::vector<std::string> project;   // from the project's build: left out where the compiler has no such option
+  std::uint32_t max_registers = 0;  // 0: the compiler decides
+  std::vector<std::string> extra;   // the user's own, each handed to the compiler as it is
+  std::vector<std::string>
+      project;  // from the project's build: left out where the compiler has no such option
 };
 void to_json(Json& j, const Options& v);
 void from_json(const Json& j, Options& v);
@@ -84,9 +85,10 @@ void to_json(Json& j, const Reflection& v);
 void from_json(const Json& j, Reflection& v);
 
 struct Request {
-  std::string verb = "compile";   // "compile", "reflect", "disassemble", "ptx", "tools", "batch"
-  std::string language = "glsl";  // "glsl", "spirv" (given directly: validated and copied), "cuda", "ptx", "cubin"
-  std::string source;             // path
+  std::string verb = "compile";  // "compile", "reflect", "disassemble", "ptx", "tools", "batch"
+  std::string language =
+      "glsl";               // "glsl", "spirv" (given directly: validated and copied), "cuda", "ptx", "cubin"
+  std::string source;       // path
   std::string source_text;  // used in place of the file's content when not empty (`source` still names it)
                             // bytes that are not UTF-8 travel as hexadecimal "source_bytes"
   std::string output;       // path of the code object to write
@@ -129,13 +131,15 @@ struct Answer {
   bool cached = false;  // nothing was compiled (compile/cache.h)
   Reflection reflection;
   std::optional<CudaFacts> cuda;  // of CUDA code
-  std::string entry_point;    // CUDA: the kernel's name in this code; it may differ from the one asked for
-  std::string why_compiler;   // why this compiler, when it is not the first choice
-  bool nvrtc_refused = false; // NVRTC was tried and could not; the next build of such a file goes straight to nvcc
-  bool cacheable = true;      // false: not everything that it read is known
-  double compile_ms = 0;      // inside klab-compile
-  std::vector<Tool> tools;    // verb "tools"
-  std::string disassembly;    // verb "disassemble"; verb "ptx": PTX that is the code or that its line information holds
+  std::string entry_point;   // CUDA: the kernel's name in this code; it may differ from the one asked for
+  std::string why_compiler;  // why this compiler, when it is not the first choice
+  bool nvrtc_refused =
+      false;  // NVRTC was tried and could not; the next build of such a file goes straight to nvcc
+  bool cacheable = true;    // false: not everything that it read is known
+  double compile_ms = 0;    // inside klab-compile
+  std::vector<Tool> tools;  // verb "tools"
+  std::string
+      disassembly;  // verb "disassemble"; verb "ptx": PTX that is the code or that its line information holds
   std::vector<Answer> batch;  // verb "batch": one for each request
 };
 void to_json(Json& j, const Answer& v);
@@ -144,10 +148,9 @@ void from_json(const Json& j, Answer& v);
 /// $KLAB_COMPILE, else klab-compile beside this program.
 fs::path compiler_program();
 
-/// Runs klab-compile once (client.h has one that stays). A crash or a hang (`limit_s`) of it is compile_failed with
-/// that said.
-/// Errors: environment (klab-compile is not beside klab). Otherwise an Answer, ok or not.
-/// Thread: any.
+/// Runs klab-compile once (client.h has one that stays). A crash or a hang (`limit_s`) of it is
+/// compile_failed with that said. Errors: environment (klab-compile is not beside klab). Otherwise an Answer,
+/// ok or not. Thread: any.
 Result<Answer> run_compiler(const Request& request, double limit_s = 120);
 
 }  // namespace klab::compile

@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "compile/cuda/build.h"
 #include "compile/glsl/glsl.h"
+#include "compile/nvrtc/nvrtc.h"
 #include "compile/spirv/module.h"
 #include "compile/spirv/reflect.h"
 
@@ -101,6 +102,8 @@ Status fill(const Request& request, Answer& answer) {
 }
 
 }  // namespace
+
+void stay_warm(const fs::path& folder) { keep_precompiled_headers(folder); }
 
 Answer serve(const Request& request) {
   Answer answer;

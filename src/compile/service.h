@@ -9,4 +9,7 @@ namespace klab::compile {
 /// Never fails as such: what is wrong is in the answer.
 Answer serve(const Request& request);
 
+/// For a process that serves many requests: headers are precompiled below `folder`, which the caller removes.
+void stay_warm(const fs::path& folder);
+
 }  // namespace klab::compile

@@ -94,16 +94,19 @@ Result<bundle::Dim3> parse_dim(const std::string& text, const std::string& what)
     if ((*p != ',' && *p != 'x') || i == 2) break;
     ++p;
   }
-  return fail(ErrorCode::usage, fmt::format("{} is not a {}", text, what), "give one to three numbers with commas");
+  return fail(ErrorCode::usage, fmt::format("{} is not a {}", text, what),
+              "give one to three numbers with commas");
 }
 
 Result<replay::LaunchOverride> parse_launch(const LaunchText& text, const compile::Reflection* reflection,
                                             std::string_view api) {
   replay::LaunchOverride launch;
-  if (api == "vulkan" && !(text.block.empty() && text.cluster.empty() && text.dynamic_shared.empty() && text.attributes.empty()))
+  if (api == "vulkan" &&
+      !(text.block.empty() && text.cluster.empty() && text.dynamic_shared.empty() && text.attributes.empty()))
     return fail(ErrorCode::usage, "a Vulkan shader has its block size and shared memory compiled in",
                 "change them in the source, or by --spec");
-  if (!api.empty() && api != "vulkan" && !(text.spec_constants.empty() && text.push_constants.empty() && text.subgroup_size == 0))
+  if (!api.empty() && api != "vulkan" &&
+      !(text.spec_constants.empty() && text.push_constants.empty() && text.subgroup_size == 0))
     return fail(ErrorCode::usage, "specialization constants, push constants and subgroup sizes are Vulkan's",
                 "CUDA launches take --grid, --block, --cluster, --dynamic-shared and --attribute");
   if (!text.grid.empty()) {
@@ -120,7 +123,8 @@ Result<replay::LaunchOverride> parse_launch(const LaunchText& text, const compil
     const char* end = text.dynamic_shared.data() + text.dynamic_shared.size();
     const auto parsed = std::from_chars(text.dynamic_shared.data(), end, bytes);
     const std::string unit(parsed.ptr, end);
-    if (parsed.ec != std::errc() || (!unit.empty() && unit != "K" && unit != "k") || (!unit.empty() && bytes > 4096))
+    if (parsed.ec != std::errc() || (!unit.empty() && unit != "K" && unit != "k") ||
+        (!unit.empty() && bytes > 4096))
       return fail(ErrorCode::usage, fmt::format("{} is not a size", text.dynamic_shared),
                   "bytes: --dynamic-shared 49152 or --dynamic-shared 48K");
     launch.dynamic_shared_bytes = unit.empty() ? bytes : bytes * 1024;
@@ -178,7 +182,9 @@ void merge_launch(replay::LaunchOverride& launch, const replay::LaunchOverride& 
 }
 
 std::string kind_of_code(std::string_view bytes) {
-  if (bytes.starts_with("\x7f" "ELF")) return "cubin";
+  if (bytes.starts_with("\x7f"
+                        "ELF"))
+    return "cubin";
   // SPIR-V's first word, in either byte order.
   if (bytes.starts_with("\x03\x02\x23\x07") || bytes.starts_with("\x07\x23\x02\x03")) return "spirv";
   return bytes.substr(0, 1u << 16).find(".version") != std::string_view::npos ? "ptx" : "spirv";
@@ -193,7 +199,8 @@ Result<CodeFacts> reflect_code(Lab& lab, const fs::path& code, bool instructions
                                                        .instructions = instructions}));
   if (!answer.ok)
     return fail(answer.error ? *answer.error
-                             : Error{ErrorCode::invalid_data, fmt::format("{} is not valid {}", code.string(), kind), "", 0});
+                             : Error{ErrorCode::invalid_data,
+                                     fmt::format("{} is not valid {}", code.string(), kind), "", 0});
   return CodeFacts{std::move(answer.reflection), std::move(answer.cuda)};
 }
 

@@ -9,7 +9,7 @@ namespace klab::ops {
 
 struct Found {
   std::vector<variant::Candidate> candidates;
-  std::string selected;  // file that was selected, or empty when none is certain enough
+  std::string selected;         // file that was selected, or empty when none is certain enough
   bool has_own_source = false;  // the bundle holds text that can be written out and edited
   std::string own_source;       // "the PTX"
 };
@@ -24,10 +24,11 @@ struct WrittenSource {
   std::string file, language;  // "ptx", "glsl"
   std::string from;            // "PTX that the captured cubin's line information holds"
 };
-/// Writes out the source that the bundle holds itself (PTX as captured, or out of a cubin's line information; a shader's
-/// embedded text) and selects it. Errors: not_found (it holds none), usage (the file is there and not `replace`).
-Result<WrittenSource> write_source(Lab& lab, const fs::path& bundle, std::uint32_t dispatch, const fs::path& file,
-                                   bool replace);
+/// Writes out the source that the bundle holds itself (PTX as captured, or out of a cubin's line information;
+/// a shader's embedded text) and selects it. Errors: not_found (it holds none), usage (the file is there and
+/// not `replace`).
+Result<WrittenSource> write_source(Lab& lab, const fs::path& bundle, std::uint32_t dispatch,
+                                   const fs::path& file, bool replace);
 
 /// "8=32", "8=0.5", "8=true", "8=0x20": a specialization constant, typed by the captured code's declaration.
 /// "16=00ff": push-constant bytes in hexadecimal at a byte offset.
@@ -35,39 +36,40 @@ struct LaunchText {
   std::string grid;  // "X", "X,Y" or "X,Y,Z"
   std::vector<std::string> spec_constants;
   std::vector<std::string> push_constants;
-  std::uint32_t subgroup_size = 0;  // 0: as captured
-  std::string block, cluster;       // CUDA, HIP: as `grid`
-  std::string dynamic_shared;       // bytes, or with K: "48K"
+  std::uint32_t subgroup_size = 0;      // 0: as captured
+  std::string block, cluster;           // CUDA, HIP: as `grid`
+  std::string dynamic_shared;           // bytes, or with K: "48K"
   std::vector<std::string> attributes;  // "NAME=INTEGER", bundle::LaunchAttribute
   bool empty() const {
-    return grid.empty() && spec_constants.empty() && push_constants.empty() && subgroup_size == 0 && block.empty() &&
-           cluster.empty() && dynamic_shared.empty() && attributes.empty();
+    return grid.empty() && spec_constants.empty() && push_constants.empty() && subgroup_size == 0 &&
+           block.empty() && cluster.empty() && dynamic_shared.empty() && attributes.empty();
   }
 };
 /// "8", "8,8" or "8,8,1". Errors: usage, calling it a `what`.
 Result<bundle::Dim3> parse_dim(const std::string& text, const std::string& what);
-/// Errors: usage, naming the text and what the API `api` has not; checked against `reflection` when it is given.
+/// Errors: usage, naming the text and what the API `api` has not; checked against `reflection` when it is
+/// given.
 Result<replay::LaunchOverride> parse_launch(const LaunchText& text, const compile::Reflection* reflection,
                                             std::string_view api = "");
 /// `more` on top of `launch`.
 void merge_launch(replay::LaunchOverride& launch, const replay::LaunchOverride& more);
 
-/// What is said of a CUDA build beyond compile::Options that every language has. Empty members keep those of the
-/// selected source.
+/// What is said of a CUDA build beyond compile::Options that every language has. Empty members keep those of
+/// the selected source.
 struct CudaBuild {
   std::string arch, compiler, standard, kernel;
   std::optional<bool> fast_math, line_info;
   std::optional<std::uint32_t> max_registers;
   std::vector<std::string> extra;
-  fs::path compile_commands;         // empty: looked for upward from the source
+  fs::path compile_commands;  // empty: looked for upward from the source
   bool no_compile_commands = false;
 };
 
 struct BuildRequest {
   fs::path bundle;
-  fs::path source;  // .comp/.glsl, .spv, .spvasm; .cu/.cuh, .ptx, .cubin; empty: only the launch differs
-  std::string name;                         // empty: the source's stem
-  std::optional<compile::Options> options;  // empty: those of the selected source, else defaults
+  fs::path source;   // .comp/.glsl, .spv, .spvasm; .cu/.cuh, .ptx, .cubin; empty: only the launch differs
+  std::string name;  // empty: the source's stem
+  std::optional<compile::Options> options;               // empty: those of the selected source, else defaults
   std::vector<std::string> more_defines, more_includes;  // on top of `options`
   LaunchText launch;
   CudaBuild cuda;
@@ -77,9 +79,10 @@ struct BuildRequest {
 struct CudaReport {
   std::string arch;
   std::optional<compile::KernelFacts> kernel, baseline;
-  std::optional<compile::Occupancy> occupancy, baseline_occupancy;  // theoretical, of the launch as it would be
-  std::vector<std::string> notes;                                   // what the user should know of this build
-  fs::path compile_commands;                                        // whose options were used
+  std::optional<compile::Occupancy> occupancy,
+      baseline_occupancy;          // theoretical, of the launch as it would be
+  std::vector<std::string> notes;  // what the user should know of this build
+  fs::path compile_commands;       // whose options were used
 };
 void to_json(Json& j, const CudaReport& v);
 
@@ -100,8 +103,8 @@ struct Chosen {
 };
 Result<Chosen> choose_variant(Lab& lab, const fs::path& bundle, const std::string& reference);
 
-/// Facts of a code object by klab-compile: `reflection` of SPIR-V, `cuda` of a cubin or PTX. Errors: environment,
-/// invalid_data.
+/// Facts of a code object by klab-compile: `reflection` of SPIR-V, `cuda` of a cubin or PTX. Errors:
+/// environment, invalid_data.
 struct CodeFacts {
   compile::Reflection reflection;
   std::optional<compile::CudaFacts> cuda;

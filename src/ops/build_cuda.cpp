@@ -17,48 +17,55 @@ std::uint64_t threads_of(const bundle::Dim3& block) {
   return std::uint64_t{std::max(block[0], 1u)} * std::max(block[1], 1u) * std::max(block[2], 1u);
 }
 
-// Code of a plain architecture runs on later devices of the same major number, code of an "a" on that one only.
+// Code of a plain architecture runs on later devices of the same major number, code of an "a" on that one
+// only.
 bool runs_on(const compile::Arch& arch, std::uint32_t device) {
   if (device == 0 || arch.number == device) return true;
   if (arch.suffix == "a") return false;
   return arch.number / 10 == device / 10 && arch.number < device;
 }
 
-Status check_layout(const CudaBaseline& baseline, const compile::KernelFacts& kernel, std::size_t argument_bytes,
-                    const std::string& source) {
+Status check_layout(const CudaBaseline& baseline, const compile::KernelFacts& kernel,
+                    std::size_t argument_bytes, const std::string& source) {
   if (!kernel.parameters) return {};
   const std::string name = kernel.demangled.empty() ? kernel.name : kernel.demangled;
   if (baseline.layout_known) {
     if (*kernel.parameters == baseline.layout) return {};
-    return fail(ErrorCode::compile_failed,
-                fmt::format("{}: the kernel {} does not take the captured arguments\n  captured: {}\n  variant:  {}",
-                            source, name, compile::describe_layout(baseline.layout),
-                            compile::describe_layout(*kernel.parameters)),
-                "a variant must keep the parameters' order and sizes");
+    return fail(
+        ErrorCode::compile_failed,
+        fmt::format("{}: the kernel {} does not take the captured arguments\n  captured: {}\n  variant:  {}",
+                    source, name, compile::describe_layout(baseline.layout),
+                    compile::describe_layout(*kernel.parameters)),
+        "a variant must keep the parameters' order and sizes");
   }
   const auto& p = *kernel.parameters;
   const std::uint64_t bytes = p.empty() ? 0 : std::uint64_t{p.back().offset} + p.back().size;
   if (argument_bytes != 0 && bytes > argument_bytes)
-    return fail(ErrorCode::compile_failed,
-                fmt::format("{}: the kernel {} does not take the captured arguments\n  captured: {} bytes in one buffer"
-                            "\n  variant:  {}",
-                            source, name, argument_bytes, compile::describe_layout(p)),
-                "a variant must keep the parameters' order and sizes");
+    return fail(
+        ErrorCode::compile_failed,
+        fmt::format(
+            "{}: the kernel {} does not take the captured arguments\n  captured: {} bytes in one buffer"
+            "\n  variant:  {}",
+            source, name, argument_bytes, compile::describe_layout(p)),
+        "a variant must keep the parameters' order and sizes");
   return {};
 }
 
-void note_variables(const bundle::Manifest& manifest, const compile::CudaFacts& facts, std::vector<std::string>& notes) {
+void note_variables(const bundle::Manifest& manifest, const compile::CudaFacts& facts,
+                    std::vector<std::string>& notes) {
   std::vector<std::string> seen;
   for (const bundle::Dispatch& d : manifest.dispatches)
     for (const bundle::Region& r : d.regions) {
-      const bool variable = r.kind == bundle::MemoryKind::module_variable || r.kind == bundle::MemoryKind::constant;
+      const bool variable =
+          r.kind == bundle::MemoryKind::module_variable || r.kind == bundle::MemoryKind::constant;
       if (!variable || r.name.empty() || std::find(seen.begin(), seen.end(), r.name) != seen.end()) continue;
       seen.push_back(r.name);
       const auto found = std::find_if(facts.variables.begin(), facts.variables.end(),
                                       [&](const compile::ModuleVariable& v) { return v.name == r.name; });
       if (found == facts.variables.end())
-        notes.push_back(fmt::format("module variable {} ({} B), which the capture holds, is not in the variant",
-                                    compile::demangle(r.name), r.size));
+        notes.push_back(
+            fmt::format("module variable {} ({} B), which the capture holds, is not in the variant",
+                        compile::demangle(r.name), r.size));
       else if (found->size != r.size)
         notes.push_back(fmt::format("module variable {} has {} B in the variant and {} B in the capture",
                                     compile::demangle(r.name), found->size, r.size));
@@ -66,8 +73,8 @@ void note_variables(const bundle::Manifest& manifest, const compile::CudaFacts& 
 }
 
 // The project's options below the user's own.
-Status add_project_options(const BuildRequest& request, const session::VariantRow& row, compile::Options& options,
-                           CudaReport& report) {
+Status add_project_options(const BuildRequest& request, const session::VariantRow& row,
+                           compile::Options& options, CudaReport& report) {
   fs::path database = request.cuda.compile_commands;
   const bool asked = !database.empty();
   if (request.cuda.no_compile_commands) return {};
@@ -82,7 +89,8 @@ Status add_project_options(const BuildRequest& request, const session::VariantRo
       continue;
     }
     const compile::Options& p = found->options;
-    options.include_folders.insert(options.include_folders.end(), p.include_folders.begin(), p.include_folders.end());
+    options.include_folders.insert(options.include_folders.end(), p.include_folders.begin(),
+                                   p.include_folders.end());
     options.defines.insert(options.defines.begin(), p.defines.begin(), p.defines.end());
     if (options.standard.empty()) options.standard = p.standard;
     options.fast_math = options.fast_math || p.fast_math;
@@ -97,7 +105,9 @@ Status add_project_options(const BuildRequest& request, const session::VariantRo
 }  // namespace
 
 std::string cuda_language(const fs::path& source, std::string_view text) {
-  if (text.starts_with("\x7f" "ELF")) return "cubin";
+  if (text.starts_with("\x7f"
+                       "ELF"))
+    return "cubin";
   const std::string extension = source.extension().string();
   if (extension == ".ptx") return "ptx";
   if (extension == ".cubin") return "cubin";
@@ -127,17 +137,20 @@ Result<std::string> cuda_arch(const bundle::Manifest& manifest, const compile::C
   const auto arch = compile::parse_arch(captured.arch);
   if (device == 0) {
     if (!arch)
-      return fail(ErrorCode::invalid_data, "neither the bundle's device nor its code says for which architecture",
+      return fail(ErrorCode::invalid_data,
+                  "neither the bundle's device nor its code says for which architecture",
                   "say it with --arch, for example --arch sm_90");
     return fmt::format("sm_{}{}", arch->number, arch->suffix);
   }
   if (device < 20 || device > 999)
-    return fail(ErrorCode::invalid_data, fmt::format("the bundle names compute capability {}", device), "--arch sm_90");
+    return fail(ErrorCode::invalid_data, fmt::format("the bundle names compute capability {}", device),
+                "--arch sm_90");
   return fmt::format("sm_{}{}", device, arch && arch->number == device ? arch->suffix : "");
 }
 
 CudaReport cuda_report(const OpenBundle& opened, const CudaBaseline& baseline,
-                       const std::optional<compile::KernelFacts>& kernel, const replay::LaunchOverride& launch) {
+                       const std::optional<compile::KernelFacts>& kernel,
+                       const replay::LaunchOverride& launch) {
   const bundle::Manifest& manifest = opened.reader.manifest();
   const bundle::Dispatch& dispatch = manifest.dispatches[0];
   CudaReport report;
@@ -150,20 +163,22 @@ CudaReport cuda_report(const OpenBundle& opened, const CudaBaseline& baseline,
   const auto threads = static_cast<std::uint32_t>(std::min<std::uint64_t>(threads_of(block), 1u << 20));
   if (kernel && block[0] != 0) report.occupancy = compile::occupancy(*kernel, device, threads, shared);
   if (baseline.kernel && dispatch.block[0] != 0)
-    report.baseline_occupancy =
-        compile::occupancy(*baseline.kernel, device,
-                           static_cast<std::uint32_t>(std::min<std::uint64_t>(threads_of(dispatch.block), 1u << 20)),
-                           dispatch.dynamic_shared_bytes);
+    report.baseline_occupancy = compile::occupancy(
+        *baseline.kernel, device,
+        static_cast<std::uint32_t>(std::min<std::uint64_t>(threads_of(dispatch.block), 1u << 20)),
+        dispatch.dynamic_shared_bytes);
   if (!kernel || block[0] == 0) return report;
   const bundle::Dim3& required = kernel->required_block;
   if (required[0] != 0 && required != block)
-    report.notes.push_back(fmt::format("the kernel is compiled for blocks of {} only, and the launch has {}: the driver "
-                                       "will refuse it; --block {},{},{} sets the launch",
-                                       where(required), where(block), required[0], required[1], required[2]));
+    report.notes.push_back(
+        fmt::format("the kernel is compiled for blocks of {} only, and the launch has {}: the driver "
+                    "will refuse it; --block {},{},{} sets the launch",
+                    where(required), where(block), required[0], required[1], required[2]));
   if (kernel->max_block[0] != 0 && threads > threads_of(kernel->max_block))
-    report.notes.push_back(fmt::format("__launch_bounds__ allows {} threads a block, and the launch has {}: the driver "
-                                       "will refuse it",
-                                       threads_of(kernel->max_block), threads));
+    report.notes.push_back(
+        fmt::format("__launch_bounds__ allows {} threads a block, and the launch has {}: the driver "
+                    "will refuse it",
+                    threads_of(kernel->max_block), threads));
   if (report.occupancy && report.occupancy->blocks == 0)
     report.notes.push_back(fmt::format("no block of {} threads fits on a multiprocessor: {}", threads,
                                        report.occupancy->limited_by));
@@ -217,7 +232,8 @@ Status build_cuda(Lab& lab, const OpenBundle& opened, const BuildRequest& reques
   if (!built.compiler.ok || !built.compiler.cuda) return {};  // the caller tells
   const compile::CudaFacts& facts = *built.compiler.cuda;
   const compile::KernelFacts* kernel = facts.kernel(built.compiler.entry_point);
-  if (kernel == nullptr) return fail(ErrorCode::internal, "klab-compile named a kernel that is not in its facts");
+  if (kernel == nullptr)
+    return fail(ErrorCode::internal, "klab-compile named a kernel that is not in its facts");
   KLAB_TRY_VOID(check_layout(baseline, *kernel, dispatch.arguments.size(), request.source.string()));
   if (const auto arch = compile::parse_arch(facts.arch);
       arch && facts.format == "cubin" && !runs_on(*arch, manifest.device.device_id))
@@ -239,7 +255,8 @@ Status build_cuda(Lab& lab, const OpenBundle& opened, const BuildRequest& reques
     if (counted.cuda) {
       built.compiler.cuda->disassembler = counted.cuda->disassembler;
       built.compiler.cuda->disassembler_problem = counted.cuda->disassembler_problem;
-      if (const compile::KernelFacts* k = counted.cuda->kernel(kernel->name)) figures->instructions = k->instructions;
+      if (const compile::KernelFacts* k = counted.cuda->kernel(kernel->name))
+        figures->instructions = k->instructions;
     }
   }
   KLAB_TRY(row.launch, parse_launch(request.launch, nullptr, manifest.device.api));
@@ -257,7 +274,8 @@ Status build_cuda(Lab& lab, const OpenBundle& opened, const BuildRequest& reques
                                 compile::demangle(dispatch.entry_point)));
   note_variables(manifest, facts, notes);
   built.cuda->notes.insert(built.cuda->notes.begin(), notes.begin(), notes.end());
-  built.same_code = baseline.kernel && !kernel->code_hash.empty() && kernel->code_hash == baseline.kernel->code_hash;
+  built.same_code =
+      baseline.kernel && !kernel->code_hash.empty() && kernel->code_hash == baseline.kernel->code_hash;
   return {};
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What building a variant means for CUDA: architecture, options of the project, layout and variables checked against
-// the capture. Not here: the verb (build.h), the compilers (compile/).
+// What building a variant means for CUDA: architecture, options of the project, layout and variables checked
+// against the capture. Not here: the verb (build.h), the compilers (compile/).
 #pragma once
 #include "ops/build.h"
 
@@ -23,13 +23,14 @@ Result<CudaBaseline> cuda_baseline(Lab& lab, const OpenBundle& bundle, bool inst
 /// Architecture that code for the captured device is built for: "sm_90", "sm_90a" when the captured code was.
 Result<std::string> cuda_arch(const bundle::Manifest& manifest, const compile::CudaFacts& captured);
 
-/// Compiles `row.source_copy` (whose text is `text`) into `folder` and fills in `row` and `built`. `options` are those
-/// that the selected source has, or defaults.
+/// Compiles `row.source_copy` (whose text is `text`) into `folder` and fills in `row` and `built`. `options`
+/// are those that the selected source has, or defaults.
 Status build_cuda(Lab& lab, const OpenBundle& bundle, const BuildRequest& request, const std::string& text,
                   const fs::path& folder, session::VariantRow& row, Built& built);
 
 /// Figures of `code` beside the captured ones, for the launch of dispatch 0 with `launch` on top.
 CudaReport cuda_report(const OpenBundle& bundle, const CudaBaseline& baseline,
-                       const std::optional<compile::KernelFacts>& kernel, const replay::LaunchOverride& launch);
+                       const std::optional<compile::KernelFacts>& kernel,
+                       const replay::LaunchOverride& launch);
 
 }  // namespace klab::ops

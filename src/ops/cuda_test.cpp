@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CUDA variants through the verbs, against bundles made from real cubins. What needs a toolkit is skipped without one.
+// CUDA variants through the verbs, against bundles made from real cubins. What needs a toolkit is skipped
+// without one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,11 +13,12 @@
 namespace klab::ops {
 namespace {
 
-using testing::HasSubstr;
 using testing::Contains;
+using testing::HasSubstr;
 
-#define NEEDS_NVRTC()                                      \
-  if (!compile::find_cuda_library("nvrtc")) GTEST_SKIP() << "NVRTC is not installed: CUDA builds are not tested"
+#define NEEDS_NVRTC()                       \
+  if (!compile::find_cuda_library("nvrtc")) \
+  GTEST_SKIP() << "NVRTC is not installed: CUDA builds are not tested"
 #define NEEDS_NVCC() \
   if (!compile::find_cuda_program("nvcc")) GTEST_SKIP() << "nvcc is not installed: it is not tested"
 
@@ -41,7 +43,9 @@ class CudaVerbs : public testing::Test {
 
   std::string cubin_of(const std::string& text, const std::string& entry, const std::string& arch,
                        const std::string& language = "cuda") {
-    compile::Request r{.verb = "compile", .language = language, .source = folder_.add("captured/k.cu", text),
+    compile::Request r{.verb = "compile",
+                       .language = language,
+                       .source = folder_.add("captured/k.cu", text),
                        .output = folder_ / "captured.cubin"};
     r.options.arch = arch, r.options.entry_point = entry;
     auto answer = compile::run_compiler(r);
@@ -118,12 +122,14 @@ TEST_F(CudaVerbs, another_parameter_layout_is_refused_with_both_layouts) {
   const fs::path bundle = saxpy_bundle();
   auto built = build_variant(
       lab_, {.bundle = bundle,
-             .source = folder_.add("wide.cu", "namespace blas { template <class T> __global__ void saxpy(long n, T a, "
-                                              "const T* x, T* y) { y[n] = a * x[n]; } }\n"),
+             .source = folder_.add("wide.cu",
+                                   "namespace blas { template <class T> __global__ void saxpy(long n, T a, "
+                                   "const T* x, T* y) { y[n] = a * x[n]; } }\n"),
              .cuda = {.kernel = "blas::saxpy<float>"}});
   ASSERT_FALSE(built);
   EXPECT_EQ(built.error().code, ErrorCode::compile_failed);
-  EXPECT_THAT(built.error().what, HasSubstr("captured: 4 parameters, 24 bytes: [0] 4 B, [4] 4 B, [8] 8 B, [16] 8 B"));
+  EXPECT_THAT(built.error().what,
+              HasSubstr("captured: 4 parameters, 24 bytes: [0] 4 B, [4] 4 B, [8] 8 B, [16] 8 B"));
   EXPECT_THAT(built.error().what, HasSubstr("variant:  4 parameters, 32 bytes: [0] 8 B, [8] 4 B"));
 }
 
@@ -131,13 +137,16 @@ TEST_F(CudaVerbs, missing_module_variables_and_a_new_name_are_said) {
   NEEDS_NVRTC();
   const fs::path bundle = saxpy_bundle();
   auto built = build_variant(
-      lab_, {.bundle = bundle,
-             .source = folder_.add("other.cu", "template <class T, int W> __global__ void wide(int n, T a, const T* x, T* "
-                                               "y) { for (int i = 0; i < W; ++i) y[i] = a * x[i]; }\n"),
-             .cuda = {.kernel = "wide<float, 4>"}});
+      lab_,
+      {.bundle = bundle,
+       .source = folder_.add("other.cu",
+                             "template <class T, int W> __global__ void wide(int n, T a, const T* x, T* "
+                             "y) { for (int i = 0; i < W; ++i) y[i] = a * x[i]; }\n"),
+       .cuda = {.kernel = "wide<float, 4>"}});
   ASSERT_TRUE(built) << built.error().what;
   EXPECT_THAT(built->cuda->notes, Contains(HasSubstr("module variable bias (16 B)")));
-  EXPECT_THAT(built->cuda->notes, Contains(HasSubstr("wide<float, 4>(int, float, float const*, float*) takes the place")));
+  EXPECT_THAT(built->cuda->notes,
+              Contains(HasSubstr("wide<float, 4>(int, float, float const*, float*) takes the place")));
   EXPECT_EQ(built->variant.launch.entry_point, "_Z4wideIfLi4EEviT_PKS0_PS0_");
 }
 
@@ -162,27 +171,32 @@ TEST_F(CudaVerbs, a_cubin_of_another_device_is_refused_and_one_of_this_is_taken)
   EXPECT_EQ(read_file(built->variant.code).value(), here);
   built = build_variant(lab_, {.bundle = bundle, .source = folder_.add("given.cubin", other)});
   ASSERT_FALSE(built);
-  EXPECT_THAT(built.error().what, HasSubstr("code for sm_80, which does not run on the captured device (sm_90)"));
+  EXPECT_THAT(built.error().what,
+              HasSubstr("code for sm_80, which does not run on the captured device (sm_90)"));
 }
 
 TEST_F(CudaVerbs, launch_overrides_are_checked_by_api) {
   NEEDS_NVRTC();
   const fs::path bundle = saxpy_bundle();
   auto built = build_variant(
-      lab_, {.bundle = bundle, .launch = {.block = "128", .dynamic_shared = "64K", .attributes = {"cooperative=1"}}});
+      lab_, {.bundle = bundle,
+             .launch = {.block = "128", .dynamic_shared = "64K", .attributes = {"cooperative=1"}}});
   ASSERT_TRUE(built) << built.error().what;
   EXPECT_EQ(built->variant.launch.block, (bundle::Dim3{128, 1, 1}));
   EXPECT_EQ(built->variant.launch.dynamic_shared_bytes, 65536u);
   EXPECT_EQ(built->variant.launch.attributes.at("cooperative"), 1);
   EXPECT_EQ(built->cuda->occupancy->limited_by, "shared memory");
-  EXPECT_EQ(build_variant(lab_, {.bundle = bundle, .launch = {.spec_constants = {"0=1"}}}).error().code, ErrorCode::usage);
+  EXPECT_EQ(build_variant(lab_, {.bundle = bundle, .launch = {.spec_constants = {"0=1"}}}).error().code,
+            ErrorCode::usage);
   EXPECT_EQ(build_variant(lab_, {.bundle = bundle, .launch = {.block = "0"}}).error().code, ErrorCode::usage);
-  EXPECT_EQ(build_variant(lab_, {.bundle = bundle, .launch = {.attributes = {"x"}}}).error().code, ErrorCode::usage);
+  EXPECT_EQ(build_variant(lab_, {.bundle = bundle, .launch = {.attributes = {"x"}}}).error().code,
+            ErrorCode::usage);
 }
 
 TEST_F(CudaVerbs, a_launch_that_the_code_forbids_is_noted) {
   NEEDS_NVRTC();
-  const std::string text = "extern \"C\" __global__ void __launch_bounds__(128) k(float* x) { x[threadIdx.x] = 1; }\n";
+  const std::string text =
+      "extern \"C\" __global__ void __launch_bounds__(128) k(float* x) { x[threadIdx.x] = 1; }\n";
   const fs::path bundle = bundle_of(cubin_of(text, "k", "sm_90"), "k", {{0, 8}});
   auto built = build_variant(lab_, {.bundle = bundle, .source = folder_.add("k.cu", text)});
   ASSERT_TRUE(built) << built.error().what;
@@ -193,7 +207,8 @@ TEST_F(CudaVerbs, the_file_that_builds_to_the_captured_code_is_found_selected_an
   NEEDS_NVRTC();
   const fs::path bundle = saxpy_bundle();
   folder_.add("src/deep/blas.cuh", kSaxpy);
-  folder_.add("src/other.cu", "template <class T> __global__ void saxpy(int n, T a, const T* x, T* y) { y[0] = a; }\n");
+  folder_.add("src/other.cu",
+              "template <class T> __global__ void saxpy(int n, T a, const T* x, T* y) { y[0] = a; }\n");
   folder_.add("src/mentions.cpp", "// saxpy and __global__ are words here\n");
   auto found = find_source(lab_, bundle, 0, {.root = folder_ / "src"});
   ASSERT_TRUE(found) << found.error().what;
@@ -202,7 +217,8 @@ TEST_F(CudaVerbs, the_file_that_builds_to_the_captured_code_is_found_selected_an
   EXPECT_THAT(found->selected, testing::EndsWith("src/deep/blas.cuh"));
   EXPECT_THAT(found->candidates[0].because[0], HasSubstr("compiles to the captured machine code"));
   EXPECT_THAT(found->candidates[1].because, Contains(HasSubstr("but the captured one is blas::saxpy")));
-  auto built = build_variant(lab_, {.bundle = bundle, .source = folder_.add("edited.cu", std::string(kSaxpy) + "// v\n")});
+  auto built = build_variant(
+      lab_, {.bundle = bundle, .source = folder_.add("edited.cu", std::string(kSaxpy) + "// v\n")});
   ASSERT_TRUE(built) << built.error().what;
   EXPECT_THAT(built->variant.target_file, testing::EndsWith("src/deep/blas.cuh"));
   auto preview = preview_save(lab_, {.bundle = bundle, .variant = built->variant.name});
@@ -234,15 +250,18 @@ TEST_F(CudaVerbs, ptx_inside_the_captured_cubin_is_written_out_and_builds_again)
 TEST_F(CudaVerbs, a_capture_of_ptx_is_built_against_its_declarations) {
   NEEDS_NVRTC();
   const std::string ptx =
-      ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 a, .param .u32 n)\n{\n ret;\n}\n";
+      ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 a, .param .u32 n)\n{\n "
+      "ret;\n}\n";
   const fs::path bundle = bundle_of(ptx, "k", {}, 90, "ptx");
   auto built = build_variant(
       lab_, {.bundle = bundle,
-             .source = folder_.add("k.cu", "extern \"C\" __global__ void k(float* a, unsigned n) { a[n] = 0; }\n")});
+             .source = folder_.add("k.cu",
+                                   "extern \"C\" __global__ void k(float* a, unsigned n) { a[n] = 0; }\n")});
   ASSERT_TRUE(built) << built.error().what;
   EXPECT_EQ(built->cuda->arch, "sm_90");
-  built = build_variant(lab_, {.bundle = bundle,
-                               .source = folder_.add("bad.cu", "extern \"C\" __global__ void k(float* a) { *a = 0; }\n")});
+  built = build_variant(
+      lab_, {.bundle = bundle,
+             .source = folder_.add("bad.cu", "extern \"C\" __global__ void k(float* a) { *a = 0; }\n")});
   EXPECT_FALSE(built);
 }
 
@@ -251,24 +270,28 @@ TEST_F(CudaVerbs, options_of_compile_commands_are_used_and_named) {
   const fs::path bundle = saxpy_bundle();
   folder_.add("project/include/scale.h", "#define SCALE(x) (x)\n");
   const std::string source = folder_.add(
-      "project/src/saxpy.cu", std::string("#include \"scale.h\"\n#ifndef FROM_BUILD\n#error no define\n#endif\n") + kSaxpy);
+      "project/src/saxpy.cu",
+      std::string("#include \"scale.h\"\n#ifndef FROM_BUILD\n#error no define\n#endif\n") + kSaxpy);
   folder_.add("project/build/compile_commands.json",
               Json::array({{{"directory", folder_ / "project/build"},
                             {"file", source},
-                            {"command", "nvcc -forward-unknown-to-host-compiler -I../include -DFROM_BUILD=1 -O3 "
-                                        "--generate-code=arch=compute_90,code=[compute_90,sm_90] -Xcompiler=-fPIC -x cu "
-                                        "-c ../src/saxpy.cu -o saxpy.o"}}})
+                            {"command",
+                             "nvcc -forward-unknown-to-host-compiler -I../include -DFROM_BUILD=1 -O3 "
+                             "--generate-code=arch=compute_90,code=[compute_90,sm_90] -Xcompiler=-fPIC -x cu "
+                             "-c ../src/saxpy.cu -o saxpy.o"}}})
                   .dump());
   auto built = build_variant(lab_, {.bundle = bundle, .source = source});
   ASSERT_TRUE(built) << built.error().what;
   EXPECT_THAT(built->cuda->notes, Contains(HasSubstr("compile_commands.json")));
-  EXPECT_FALSE(build_variant(lab_, {.bundle = bundle, .source = source, .cuda = {.no_compile_commands = true}}));
+  EXPECT_FALSE(
+      build_variant(lab_, {.bundle = bundle, .source = source, .cuda = {.no_compile_commands = true}}));
 }
 
 TEST_F(CudaVerbs, a_whole_program_is_built_by_nvcc_and_says_why) {
   NEEDS_NVCC();
-  const std::string text = std::string("#include <cstdio>\n") + kSaxpy +
-                           "int main() {\n  blas::saxpy<float><<<1, 1>>>(1, 1.f, nullptr, nullptr);\n  std::puts(\"\");\n}\n";
+  const std::string text =
+      std::string("#include <cstdio>\n") + kSaxpy +
+      "int main() {\n  blas::saxpy<float><<<1, 1>>>(1, 1.f, nullptr, nullptr);\n  std::puts(\"\");\n}\n";
   const fs::path bundle = saxpy_bundle();
   auto built = build_variant(lab_, {.bundle = bundle, .source = folder_.add("program.cu", text)});
   ASSERT_TRUE(built) << built.error().what;

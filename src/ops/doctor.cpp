@@ -76,6 +76,38 @@ Check check_compiler() {
   return {"GLSL compiler", Health::ok, answer->compiler, ""};
 }
 
+// Compilers and tools for CUDA variants. Without any, captures can still be replayed.
+void check_cuda_tools(Lab& lab, std::vector<Check>& checks) {
+  const auto answer = lab.compiler().ask({.verb = "tools"}, 60);
+  if (!answer || !answer->ok) {
+    const Error error = !answer ? answer.error() : answer->error.value_or(Error{});
+    checks.push_back({"CUDA compilers", Health::warning, error.what, error.hint});
+    return;
+  }
+  const auto found = [](const compile::Tool& t) { return fmt::format("{} {}", t.version, t.path); };
+  std::string disassembler;
+  for (const compile::Tool& t : answer->tools) {
+    const bool usable = !t.path.empty() && t.problem.empty();
+    if (t.name == "nvdisasm" || t.name == "cuobjdump") {
+      if (usable && disassembler.empty()) disassembler = fmt::format("{} {}", t.name, found(t));
+      continue;
+    }
+    std::string fix;
+    if (!usable && t.name == "NVRTC")
+      fix = "CUDA C++ variants then go through nvcc, which is slower; KLAB_NVRTC names a libnvrtc.so";
+    else if (!usable && t.name == "nvcc")
+      fix = "whole programs and files with host headers cannot be built; KLAB_NVCC names one";
+    else if (!usable)
+      fix = "PTX is left to nvJitLink or the driver; KLAB_PTXAS names one";
+    checks.push_back({t.name, usable ? Health::ok : Health::warning, usable ? found(t) : t.problem, fix});
+  }
+  checks.push_back({"CUDA disassembler", disassembler.empty() ? Health::warning : Health::ok,
+                    disassembler.empty() ? "neither nvdisasm nor cuobjdump" : disassembler,
+                    disassembler.empty() ? "instructions (HMMA, HGMMA, ...) are not counted: install cuda-nvdisasm, or "
+                                           "the Python package nvidia-cuda-nvdisasm"
+                                         : ""});
+}
+
 }  // namespace
 
 void to_json(Json& j, const Check& v) {
@@ -116,6 +148,7 @@ std::vector<Check> examine(Lab& lab) {
     }
   }
   checks.push_back(check_cuda());
+  check_cuda_tools(lab, checks);
   checks.push_back(
       {"HIP", Health::warning, "not in this version", "dispatches of HIP programs cannot be captured yet"});
   return checks;

@@ -97,7 +97,8 @@ Result<Replayed> replay_dispatch(Lab& lab, const ReplayRequest& request) {
   KLAB_TRY(done.code, reflect_code(lab, code_path(opened, request.dispatch, chosen.code)));
   if (done.code.cuda) {
     const std::string& entry = opened.dispatch(request.dispatch).entry_point;
-    if (const auto* k = done.code.cuda->kernel(chosen.code.launch.entry_point.value_or(entry))) done.kernel_facts = *k;
+    if (const auto* k = done.code.cuda->kernel(chosen.code.launch.entry_point.value_or(entry)))
+      done.kernel_facts = *k;
   }
   if (!request.launch.empty()) {
     KLAB_TRY(const replay::LaunchOverride more,

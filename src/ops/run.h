@@ -31,7 +31,7 @@ struct Replayed {
   std::uint32_t dispatch = 0;
   replay::Answer answer;  // exactly one variant
   measure::Summary summary;
-  CodeFacts code;  // of the code that ran
+  CodeFacts code;                                    // of the code that ran
   std::optional<compile::KernelFacts> kernel_facts;  // CUDA: of the kernel in it
   std::optional<Delta> delta;
   const replay::VariantAnswer& variant() const { return answer.variants.front(); }

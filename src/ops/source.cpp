@@ -18,7 +18,8 @@ Result<OwnSource> own_source(Lab& lab, const OpenBundle& opened, std::uint32_t i
   const bundle::Manifest& manifest = opened.reader.manifest();
   const bundle::Dispatch& dispatch = opened.dispatch(index);
   if (!is_cuda(manifest)) {
-    KLAB_TRY(const CodeFacts facts, reflect_code(lab, opened.reader.path() / manifest.code[dispatch.code].file));
+    KLAB_TRY(const CodeFacts facts,
+             reflect_code(lab, opened.reader.path() / manifest.code[dispatch.code].file));
     if (facts.reflection.source_text.empty())
       return fail(ErrorCode::not_found, "the captured SPIR-V carries no source text",
                   "klab source find looks for it under a folder");
@@ -36,14 +37,17 @@ Result<OwnSource> own_source(Lab& lab, const OpenBundle& opened, std::uint32_t i
   }
   KLAB_TRY_VOID(opened.reader.code(dispatch.code));
   KLAB_TRY(compile::Answer answer,
-           lab.compiler().ask({.verb = "ptx",
-                               .language = "cubin",
-                               .source = fs::absolute(opened.reader.path() / manifest.code[dispatch.code].file).string()}));
+           lab.compiler().ask(
+               {.verb = "ptx",
+                .language = "cubin",
+                .source = fs::absolute(opened.reader.path() / manifest.code[dispatch.code].file).string()}));
   if (!answer.ok)
-    return fail(ErrorCode::not_found,
-                "the bundle holds no PTX: " + (answer.error ? answer.error->what : std::string("none in its code")),
-                "code that is built with -lineinfo (as Triton's is) carries it; klab source find looks for CUDA C++");
-  return OwnSource{std::move(answer.disassembly), {"", "ptx", "PTX out of the captured cubin's line information"}};
+    return fail(
+        ErrorCode::not_found,
+        "the bundle holds no PTX: " + (answer.error ? answer.error->what : std::string("none in its code")),
+        "code that is built with -lineinfo (as Triton's is) carries it; klab source find looks for CUDA C++");
+  return OwnSource{std::move(answer.disassembly),
+                   {"", "ptx", "PTX out of the captured cubin's line information"}};
 }
 
 }  // namespace
@@ -71,17 +75,18 @@ Status select_source(Lab& lab, const fs::path& path, const fs::path& file, const
   KLAB_TRY(session::Store * store, lab.store());
   std::error_code ec;
   const fs::path canonical = fs::weakly_canonical(file, ec);
-  return store->select_source(opened.id, (ec ? fs::absolute(file) : canonical).string(), to_string(hash_text(text)),
-                              options);
+  return store->select_source(opened.id, (ec ? fs::absolute(file) : canonical).string(),
+                              to_string(hash_text(text)), options);
 }
 
-Result<WrittenSource> write_source(Lab& lab, const fs::path& path, std::uint32_t dispatch, const fs::path& file,
-                                   bool replace) {
+Result<WrittenSource> write_source(Lab& lab, const fs::path& path, std::uint32_t dispatch,
+                                   const fs::path& file, bool replace) {
   KLAB_TRY(OpenBundle opened, open_bundle(lab, path));
   KLAB_TRY_VOID(check_dispatch(opened, dispatch));
   std::error_code ec;
   if (!replace && fs::exists(fs::symlink_status(file, ec)))
-    return fail(ErrorCode::usage, fmt::format("{} is there already", file.string()), "another name, or --replace");
+    return fail(ErrorCode::usage, fmt::format("{} is there already", file.string()),
+                "another name, or --replace");
   KLAB_TRY(OwnSource own, own_source(lab, opened, dispatch));
   KLAB_TRY_VOID(write_file_atomic(file, own.text, 0644));
   compile::Options options;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file that defines a kernel of the captured name, in its namespaces, with as many parameters, is a candidate; one that
-// compiles to the captured machine code is the source.
+// A file that defines a kernel of the captured name, in its namespaces, with as many parameters, is a
+// candidate; one that compiles to the captured machine code is the source.
 #include "variant/find_cuda.h"
 
 #include <algorithm>
@@ -93,8 +93,8 @@ struct Work {
 };
 
 // Builds one candidate in the ways that are likely; the first that gives the captured code ends it.
-void try_to_build(Work& work, const Wanted& wanted, const FindRequest& request, const Tree& tree, const ShaderFile& file,
-                  compile::Compiler* warm, const fs::path& scratch) {
+void try_to_build(Work& work, const Wanted& wanted, const FindRequest& request, const Tree& tree,
+                  const ShaderFile& file, compile::Compiler* warm, const fs::path& scratch) {
   compile::Options base;
   base.arch = wanted.arch;
   base.entry_point = wanted.entry_point;
@@ -104,7 +104,8 @@ void try_to_build(Work& work, const Wanted& wanted, const FindRequest& request, 
   if (const fs::path database = compile::find_compile_commands(file.path); !database.empty())
     if (const auto project = compile::read_compile_commands(database, file.path)) {
       const compile::Options& p = project->options;
-      base.include_folders.insert(base.include_folders.end(), p.include_folders.begin(), p.include_folders.end());
+      base.include_folders.insert(base.include_folders.end(), p.include_folders.begin(),
+                                  p.include_folders.end());
       base.defines.insert(base.defines.end(), p.defines.begin(), p.defines.end());
       base.standard = p.standard;
       base.fast_math = p.fast_math;
@@ -130,7 +131,8 @@ void try_to_build(Work& work, const Wanted& wanted, const FindRequest& request, 
     const auto answer = ask(warm, build, 60);
     if (!answer) return;
     if (!answer->ok) {
-      if (problem.empty() && answer->error) problem = "it does not compile with the options tried: " + answer->error->what;
+      if (problem.empty() && answer->error)
+        problem = "it does not compile with the options tried: " + answer->error->what;
       continue;
     }
     work.compiled = true;
@@ -170,15 +172,17 @@ Result<std::vector<Candidate>> find_cuda_source(const bundle::Reader& bundle, st
       work.fits = namespaces && parameters && kind;
       work.candidate.evidence = work.fits ? Evidence::interface_matches : Evidence::name_matches;
       work.candidate.because = {fmt::format("line {} defines the kernel {}, {}{} parameter(s)", k.line,
-                                            joined(k.namespaces, k.name), k.is_template ? "a template of " : "of ",
-                                            k.parameters)};
+                                            joined(k.namespaces, k.name),
+                                            k.is_template ? "a template of " : "of ", k.parameters)};
       if (!namespaces)
         work.candidate.because.push_back("but the captured one is " + joined(wanted.namespaces, wanted.base));
       if (!parameters)
-        work.candidate.because.push_back(fmt::format("but the captured one has {} parameter(s)", wanted.parameters));
+        work.candidate.because.push_back(
+            fmt::format("but the captured one has {} parameter(s)", wanted.parameters));
       if (!kind)
-        work.candidate.because.emplace_back(wanted.is_template ? "but the captured one is made from a template"
-                                                               : "but the captured one is no template");
+        work.candidate.because.emplace_back(wanted.is_template
+                                                ? "but the captured one is made from a template"
+                                                : "but the captured one is no template");
     }
     if (work.candidate.score == 0) {
       // A macro may make the definition.
@@ -194,8 +198,9 @@ Result<std::vector<Candidate>> find_cuda_source(const bundle::Reader& bundle, st
   }
   std::vector<std::size_t> order(all.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return all[a].candidate.score > all[b].candidate.score; });
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return all[a].candidate.score > all[b].candidate.score;
+  });
   std::error_code ec;
   const fs::path scratch = fs::temp_directory_path(ec) / ("klab-find-" + new_id());
   KLAB_TRY_VOID(make_folders(scratch));
@@ -211,7 +216,8 @@ Result<std::vector<Candidate>> find_cuda_source(const bundle::Reader& bundle, st
   fs::remove_all(scratch, ec);
   std::vector<Candidate> found;
   for (Work& work : all) found.push_back(std::move(work.candidate));
-  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.score > b.score; });
+  std::stable_sort(found.begin(), found.end(),
+                   [](const auto& a, const auto& b) { return a.score > b.score; });
   // A header and what includes it, or two copies: the user must know before one is rewritten.
   const auto same = std::count_if(found.begin(), found.end(),
                                   [](const Candidate& c) { return c.evidence == Evidence::same_code; });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads CUDA C++ just well enough to see which __global__ functions it has: comments, strings and preprocessor lines are
-// passed over, braces are counted, namespaces are named.
+// Reads CUDA C++ just well enough to see which __global__ functions it has: comments, strings and
+// preprocessor lines are passed over, braces are counted, namespaces are named.
 #include <algorithm>
 #include <cctype>
 #include <optional>
@@ -79,7 +79,8 @@ std::vector<Token> tokens_of(std::string_view text) {
 }
 
 // Behind the bracket that closes the one at `at`.
-std::size_t behind(const std::vector<Token>& t, std::size_t at, std::string_view open, std::string_view close) {
+std::size_t behind(const std::vector<Token>& t, std::size_t at, std::string_view open,
+                   std::string_view close) {
   int depth = 0;
   for (; at < t.size(); ++at) {
     if (t[at].text == open) ++depth;
@@ -106,7 +107,8 @@ bool is_attribute(std::string_view word) {
 }
 
 // The definition whose __global__ is at `at`; `next` is where reading goes on.
-std::optional<KernelDefinition> definition_at(const std::vector<Token>& t, std::size_t at, std::size_t& next) {
+std::optional<KernelDefinition> definition_at(const std::vector<Token>& t, std::size_t at,
+                                              std::size_t& next) {
   KernelDefinition k;
   // In front of it: "template <...>" up to the last ";", "}" or "{".
   for (std::size_t i = at; i-- > 0;) {
@@ -164,7 +166,8 @@ std::vector<KernelDefinition> kernels_of(std::string_view text) {
       coming = {true, {}};
       std::size_t k = i + 1;
       for (; k < t.size() && t[k].text != "{" && t[k].text != ";" && t[k].text != "="; ++k) {
-        if (t[k].text == "[") k = behind(t, k, "[", "]") - 1;
+        if (t[k].text == "[")
+          k = behind(t, k, "[", "]") - 1;
         else if (word_start(t[k].text[0]) && !is_attribute(t[k].text) && t[k].text != "inline")
           coming.names.emplace_back(t[k].text);
       }
@@ -182,7 +185,8 @@ std::vector<KernelDefinition> kernels_of(std::string_view text) {
       std::size_t next = i;
       if (auto k = definition_at(t, i, next)) {
         for (const Scope& scope : scopes)
-          if (scope.is_namespace) k->namespaces.insert(k->namespaces.end(), scope.names.begin(), scope.names.end());
+          if (scope.is_namespace)
+            k->namespaces.insert(k->namespaces.end(), scope.names.begin(), scope.names.end());
         kernels.push_back(std::move(*k));
         i = next > i ? next - 1 : i;
       }

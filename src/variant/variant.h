@@ -32,8 +32,8 @@ struct FindRequest {
   std::vector<std::string> include_folders, defines;  // the user's own, tried first
   std::size_t max_files = 20000;
 };
-/// Candidates under `root`, best first; never follows a link out of it. Of a CUDA bundle: files that define the kernel,
-/// built with `warm` when it is given. Errors: not_found (root), io_failed.
+/// Candidates under `root`, best first; never follows a link out of it. Of a CUDA bundle: files that define
+/// the kernel, built with `warm` when it is given. Errors: not_found (root), io_failed.
 Result<std::vector<Candidate>> find_source(const bundle::Reader& bundle, std::uint32_t dispatch,
                                            const FindRequest& request, compile::Compiler* warm = nullptr);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The attribute numbers are those that cuobjdump prints the names of (EIATTR_*); the header flags are in LLVM's
-// BinaryFormat/ELF.h (EF_CUDA_*).
+// The attribute numbers are those that cuobjdump prints the names of (EIATTR_*); the header flags are in
+// LLVM's BinaryFormat/ELF.h (EF_CUDA_*).
 #include "compile/cubin/cubin.h"
 
 #include <algorithm>
@@ -51,7 +51,8 @@ std::vector<Item> items_of(std::span<const std::byte> bytes) {
     const auto format = word_at<std::uint8_t>(bytes, 0);
     const std::size_t size = format == 4 ? word_at<std::uint16_t>(bytes, 2) : 0;
     if (size > bytes.size() - 4) break;
-    items.push_back({word_at<std::uint8_t>(bytes, 1), format == 4 ? bytes.subspan(4, size) : bytes.subspan(2, 2)});
+    items.push_back(
+        {word_at<std::uint8_t>(bytes, 1), format == 4 ? bytes.subspan(4, size) : bytes.subspan(2, 2)});
     bytes = bytes.subspan(4 + size);
   }
   return items;
@@ -66,33 +67,51 @@ void read_kernel_info(std::span<const std::byte> bytes, KernelFacts& k) {
   std::vector<std::pair<std::uint16_t, KernelParameter>> parameters;
   for (const auto& [attribute, value] : items_of(bytes)) {
     switch (attribute) {
-      case Attribute::max_threads: read_dim(value, k.max_block); break;
-      case Attribute::required_threads: read_dim(value, k.required_block); break;
-      case Attribute::cluster_blocks: read_dim(value, k.cluster); break;
-      case Attribute::param_bytes: k.parameter_bytes = word_at<std::uint16_t>(value, 0); break;
-      case Attribute::max_register_count: k.max_registers = word_at<std::uint16_t>(value, 0); break;
-      case Attribute::barrier_count: k.barriers = word_at<std::uint8_t>(value, 0); break;
-      case Attribute::cooperative_instructions: k.cooperative = true; break;
+      case Attribute::max_threads:
+        read_dim(value, k.max_block);
+        break;
+      case Attribute::required_threads:
+        read_dim(value, k.required_block);
+        break;
+      case Attribute::cluster_blocks:
+        read_dim(value, k.cluster);
+        break;
+      case Attribute::param_bytes:
+        k.parameter_bytes = word_at<std::uint16_t>(value, 0);
+        break;
+      case Attribute::max_register_count:
+        k.max_registers = word_at<std::uint16_t>(value, 0);
+        break;
+      case Attribute::barrier_count:
+        k.barriers = word_at<std::uint8_t>(value, 0);
+        break;
+      case Attribute::cooperative_instructions:
+        k.cooperative = true;
+        break;
       case Attribute::parameter:
       case Attribute::parameter_v2: {
         if (value.size() < 12 || parameters.size() >= kMaxParameters) break;
         const auto last = word_at<std::uint32_t>(value, 8);
-        // The first form keeps the size above 18 bits of alignment and bank, the second in 16 bits of its own.
+        // The first form keeps the size above 18 bits of alignment and bank, the second in 16 bits of its
+        // own.
         const std::uint32_t size = attribute == Attribute::parameter ? last >> 18 : last & 0xffff;
         parameters.emplace_back(word_at<std::uint16_t>(value, 4),
                                 KernelParameter{word_at<std::uint16_t>(value, 6), size});
         break;
       }
-      default: break;
+      default:
+        break;
     }
   }
-  std::sort(parameters.begin(), parameters.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::sort(parameters.begin(), parameters.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
   k.parameters.emplace();
   for (const auto& [ordinal, p] : parameters) k.parameters->push_back(p);
 }
 
 // .nv.info: figures of functions, by symbol number.
-void read_module_info(std::span<const std::byte> bytes, std::unordered_map<std::uint32_t, KernelFacts*>& by_symbol) {
+void read_module_info(std::span<const std::byte> bytes,
+                      std::unordered_map<std::uint32_t, KernelFacts*>& by_symbol) {
   for (const auto& [attribute, value] : items_of(bytes)) {
     if (value.size() < 8) continue;
     const auto found = by_symbol.find(word_at<std::uint32_t>(value, 0));
@@ -104,7 +123,8 @@ void read_module_info(std::span<const std::byte> bytes, std::unordered_map<std::
   }
 }
 
-// Texts of the tool note: after the NVIDIA header five words, then name, version, build and options, each ended by 0.
+// Texts of the tool note: after the NVIDIA header five words, then name, version, build and options, each
+// ended by 0.
 void read_tool_note(std::span<const std::byte> note, CudaFacts& facts) {
   const std::string_view text(reinterpret_cast<const char*>(note.data()), note.size());
   std::vector<std::string_view> parts;
@@ -115,7 +135,8 @@ void read_tool_note(std::span<const std::byte> note, CudaFacts& facts) {
   }
   for (std::size_t i = 0; i < parts.size(); ++i) {
     std::string_view part = parts[i];
-    if (part.starts_with("Cuda compilation tools") && i > 0) facts.made_by = fmt::format("{}, {}", parts[i - 1], part);
+    if (part.starts_with("Cuda compilation tools") && i > 0)
+      facts.made_by = fmt::format("{}, {}", parts[i - 1], part);
     if (part.find("-arch ") != std::string_view::npos) {
       while (!part.empty() && part.back() == ' ') part.remove_suffix(1);
       while (!part.empty() && part.front() == ' ') part.remove_prefix(1);
@@ -128,12 +149,14 @@ void read_tool_note(std::span<const std::byte> note, CudaFacts& facts) {
 std::string suffix_of(const Elf& elf, std::uint32_t number, const std::string& made_with) {
   if (const auto at = made_with.find(fmt::format("-arch sm_{}", number)); at != std::string::npos) {
     const std::size_t next = at + fmt::format("-arch sm_{}", number).size();
-    if (next < made_with.size() && (made_with[next] == 'a' || made_with[next] == 'f')) return {made_with[next]};
+    if (next < made_with.size() && (made_with[next] == 'a' || made_with[next] == 'f'))
+      return {made_with[next]};
   }
   // .nv.compat: items of (format, attribute, value); attribute 9 is 1 for code of one architecture only.
   if (const ElfSection* compat = elf.section(".nv.compat"))
     for (std::size_t at = 0; at + 3 <= compat->bytes.size();) {
-      const auto format = word_at<std::uint8_t>(compat->bytes, at), attribute = word_at<std::uint8_t>(compat->bytes, at + 1),
+      const auto format = word_at<std::uint8_t>(compat->bytes, at),
+                 attribute = word_at<std::uint8_t>(compat->bytes, at + 1),
                  value = word_at<std::uint8_t>(compat->bytes, at + 2);
       if (format != 2 && format != 3) break;
       if (attribute == 9) return value == 1 ? "a" : "";
@@ -157,14 +180,19 @@ bool has_content(const ElfSection& section, const ElfSymbol& symbol) {
 }  // namespace
 
 bool looks_like_cubin(std::span<const std::byte> bytes) {
-  return bytes.size() >= 64 && std::memcmp(bytes.data(), "\x7f" "ELF", 4) == 0 &&
+  return bytes.size() >= 64 &&
+         std::memcmp(bytes.data(),
+                     "\x7f"
+                     "ELF",
+                     4) == 0 &&
          word_at<std::uint16_t>(bytes, 18) == kElfMachineCuda;
 }
 
 Result<CudaFacts> read_cubin(std::span<const std::byte> bytes) {
   KLAB_TRY(const Elf elf, read_cuda_elf(bytes));
   if (const auto type = word_at<std::uint16_t>(bytes, 16); type == 1)
-    return fail(ErrorCode::unsupported, "a relocatable CUDA object (built with -rdc=true) has no loadable code yet",
+    return fail(ErrorCode::unsupported,
+                "a relocatable CUDA object (built with -rdc=true) has no loadable code yet",
                 "link it first: nvcc -dlink -cubin");
   CudaFacts facts;
   facts.format = "cubin";
@@ -210,7 +238,10 @@ Result<CudaFacts> read_cubin(std::span<const std::byte> bytes) {
     } else if (symbol.type == kObject && is_variable_section(section.name)) {
       const bool constant = section.name.starts_with(".nv.constant");
       const bool managed = (symbol.other & kManaged) != 0;
-      facts.variables.push_back({std::string(symbol.name), constant ? "constant" : managed ? "managed" : "global",
+      facts.variables.push_back({std::string(symbol.name),
+                                 constant  ? "constant"
+                                 : managed ? "managed"
+                                           : "global",
                                  symbol.size, has_content(section, symbol)});
     }
   }
@@ -237,7 +268,8 @@ Result<std::string> embedded_ptx(std::span<const std::byte> bytes) {
 
 void read_spills(std::string_view log, CudaFacts& facts) {
   KernelFacts* current = nullptr;
-  const auto number_before = [](std::string_view line, std::string_view words) -> std::optional<std::uint64_t> {
+  const auto number_before = [](std::string_view line,
+                                std::string_view words) -> std::optional<std::uint64_t> {
     const std::size_t at = line.find(words);
     if (at == std::string_view::npos) return std::nullopt;
     std::size_t begin = at;

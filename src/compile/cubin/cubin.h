@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Facts of a cubin: kernels, their figures and parameter layouts, module variables. Pure: foreign bytes in, facts out.
-// Forms read: CUDA 11 and 12 (ELF ABI 7) and CUDA 13 (ELF ABI 8).
-// Not here: instruction counts (sass.h).
+// Facts of a cubin: kernels, their figures and parameter layouts, module variables. Pure: foreign bytes in,
+// facts out. Forms read: CUDA 11 and 12 (ELF ABI 7) and CUDA 13 (ELF ABI 8). Not here: instruction counts
+// (sass.h).
 #pragma once
 #include <cstddef>
 #include <span>

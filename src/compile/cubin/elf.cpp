@@ -27,12 +27,16 @@ Result<std::string_view> text_at(std::span<const std::byte> table, std::uint64_t
 }  // namespace
 
 const ElfSection* Elf::section(std::string_view name) const {
-  const auto found = std::find_if(sections.begin(), sections.end(), [&](const auto& s) { return s.name == name; });
+  const auto found =
+      std::find_if(sections.begin(), sections.end(), [&](const auto& s) { return s.name == name; });
   return found == sections.end() ? nullptr : &*found;
 }
 
 Result<Elf> read_cuda_elf(std::span<const std::byte> bytes) {
-  if (bytes.size() < kHeader || std::memcmp(bytes.data(), "\x7f" "ELF\x02\x01\x01", 7) != 0)
+  if (bytes.size() < kHeader || std::memcmp(bytes.data(),
+                                            "\x7f"
+                                            "ELF\x02\x01\x01",
+                                            7) != 0)
     return bad("it does not start as a 64-bit little-endian ELF file");
   Elf elf;
   elf.os_abi = word_at<std::uint8_t>(bytes, 7);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sections and symbols of a 64-bit little-endian ELF file of foreign origin, each checked against the file's size.
-// Not here: what they mean (cubin.h). libelf would bring a library to save these few checks, and CUDA's sections
+// Sections and symbols of a 64-bit little-endian ELF file of foreign origin, each checked against the file's
+// size. Not here: what they mean (cubin.h). libelf would bring a library to save these few checks, and CUDA's
+// sections
 // (.nv.info) would need the same care again.
 #pragma once
 #include <cstdint>

@@ -40,7 +40,8 @@ std::string_view instruction_of(std::string_view line) {
   for (std::size_t i = 2; i < end; ++i)
     if (!is_hex(line[i])) return {};  // an encoding is "/* 0x... */"
   line = trimmed(line.substr(end + 2));
-  while (!line.empty() && (line.front() == '{' || line.front() == ' ')) line.remove_prefix(1);  // paired issue
+  while (!line.empty() && (line.front() == '{' || line.front() == ' '))
+    line.remove_prefix(1);  // paired issue
   if (line.starts_with("@")) {
     const std::size_t space = line.find_first_of(" \t");
     if (space == std::string_view::npos) return {};
@@ -57,27 +58,30 @@ struct Group {
 };
 // The first that fits counts.
 constexpr Group kGroups[] = {
-    {"HFMA2", "fp16"},  {"HADD2", "fp16"},  {"HMUL2", "fp16"},   {"HSET", "fp16"},     {"HMNMX", "fp16"},
-    {"FFMA", "fp32"},   {"FADD", "fp32"},   {"FMUL", "fp32"},    {"FMNMX", "fp32"},    {"FSEL", "fp32"},
-    {"FSET", "fp32"},   {"FCHK", "fp32"},   {"FSWZADD", "fp32"}, {"MUFU", "special"},  {"DFMA", "fp64"},
-    {"DADD", "fp64"},   {"LDGDEPBAR", "barrier"}, {"DMUL", "fp64"},   {"DSET", "fp64"},    {"LDGSTS", "async_copy"},
-    {"UTMA", "async_copy"}, {"UBLK", "async_copy"}, {"LDG", "global_load"}, {"STG", "global_store"},
-    {"LDSM", "shared_load"}, {"LDS", "shared_load"}, {"STSM", "shared_store"}, {"STS", "shared_store"},
-    {"LDL", "local_load"}, {"STL", "local_store"}, {"LDC", "constant_load"}, {"ULDC", "constant_load"},
-    {"LD", "generic_load"}, {"ST", "generic_store"}, {"ATOM", "atomic"}, {"RED", "atomic"},
-    {"TEX", "texture"}, {"TLD", "texture"}, {"TXQ", "texture"}, {"SULD", "texture"}, {"SUST", "texture"},
-    {"BAR", "barrier"}, {"WARPSYNC", "barrier"}, {"SYNCS", "barrier"}, {"UCGABAR", "barrier"}, {"DEPBAR", "barrier"},
-    {"MEMBAR", "barrier"}, {"ERRBAR", "barrier"},
-    {"BRA", "control"}, {"BRX", "control"}, {"JM", "control"}, {"CALL", "control"}, {"RET", "control"},
-    {"EXIT", "control"}, {"BSSY", "control"}, {"BSYNC", "control"}, {"BREAK", "control"}, {"NANOSLEEP", "control"},
-    {"SHFL", "shuffle"}, {"VOTE", "shuffle"}, {"MATCH", "shuffle"}, {"REDUX", "shuffle"},
-    {"F2", "conversion"}, {"I2", "conversion"}, {"FRND", "conversion"},
-    {"IMAD", "integer"}, {"IADD", "integer"}, {"LEA", "integer"}, {"LOP", "integer"}, {"SHF", "integer"},
-    {"ISETP", "integer"}, {"IMNMX", "integer"}, {"IABS", "integer"}, {"IDP", "integer"}, {"POPC", "integer"},
-    {"FLO", "integer"}, {"BMSK", "integer"}, {"SGXT", "integer"}, {"BREV", "integer"}, {"VIADD", "integer"},
-    {"VIMNMX", "integer"}, {"IMUL", "integer"}, {"UI", "uniform"}, {"UL", "uniform"}, {"US", "uniform"},
-    {"UMOV", "uniform"}, {"UP", "uniform"}, {"R2UR", "uniform"}, {"MOV", "move"}, {"SEL", "move"}, {"PRMT", "move"},
-    {"S2", "move"}, {"CS2R", "move"}, {"PLOP", "move"}, {"P2R", "move"}, {"R2P", "move"},
+    {"HFMA2", "fp16"},        {"HADD2", "fp16"},        {"HMUL2", "fp16"},        {"HSET", "fp16"},
+    {"HMNMX", "fp16"},        {"FFMA", "fp32"},         {"FADD", "fp32"},         {"FMUL", "fp32"},
+    {"FMNMX", "fp32"},        {"FSEL", "fp32"},         {"FSET", "fp32"},         {"FCHK", "fp32"},
+    {"FSWZADD", "fp32"},      {"MUFU", "special"},      {"DFMA", "fp64"},         {"DADD", "fp64"},
+    {"LDGDEPBAR", "barrier"}, {"DMUL", "fp64"},         {"DSET", "fp64"},         {"LDGSTS", "async_copy"},
+    {"UTMA", "async_copy"},   {"UBLK", "async_copy"},   {"LDG", "global_load"},   {"STG", "global_store"},
+    {"LDSM", "shared_load"},  {"LDS", "shared_load"},   {"STSM", "shared_store"}, {"STS", "shared_store"},
+    {"LDL", "local_load"},    {"STL", "local_store"},   {"LDC", "constant_load"}, {"ULDC", "constant_load"},
+    {"LD", "generic_load"},   {"ST", "generic_store"},  {"ATOM", "atomic"},       {"RED", "atomic"},
+    {"TEX", "texture"},       {"TLD", "texture"},       {"TXQ", "texture"},       {"SULD", "texture"},
+    {"SUST", "texture"},      {"BAR", "barrier"},       {"WARPSYNC", "barrier"},  {"SYNCS", "barrier"},
+    {"UCGABAR", "barrier"},   {"DEPBAR", "barrier"},    {"MEMBAR", "barrier"},    {"ERRBAR", "barrier"},
+    {"BRA", "control"},       {"BRX", "control"},       {"JM", "control"},        {"CALL", "control"},
+    {"RET", "control"},       {"EXIT", "control"},      {"BSSY", "control"},      {"BSYNC", "control"},
+    {"BREAK", "control"},     {"NANOSLEEP", "control"}, {"SHFL", "shuffle"},      {"VOTE", "shuffle"},
+    {"MATCH", "shuffle"},     {"REDUX", "shuffle"},     {"F2", "conversion"},     {"I2", "conversion"},
+    {"FRND", "conversion"},   {"IMAD", "integer"},      {"IADD", "integer"},      {"LEA", "integer"},
+    {"LOP", "integer"},       {"SHF", "integer"},       {"ISETP", "integer"},     {"IMNMX", "integer"},
+    {"IABS", "integer"},      {"IDP", "integer"},       {"POPC", "integer"},      {"FLO", "integer"},
+    {"BMSK", "integer"},      {"SGXT", "integer"},      {"BREV", "integer"},      {"VIADD", "integer"},
+    {"VIMNMX", "integer"},    {"IMUL", "integer"},      {"UI", "uniform"},        {"UL", "uniform"},
+    {"US", "uniform"},        {"UMOV", "uniform"},      {"UP", "uniform"},        {"R2UR", "uniform"},
+    {"MOV", "move"},          {"SEL", "move"},          {"PRMT", "move"},         {"S2", "move"},
+    {"CS2R", "move"},         {"PLOP", "move"},         {"P2R", "move"},          {"R2P", "move"},
 };
 
 std::string_view group_of(std::string_view opcode) {
@@ -90,7 +94,8 @@ std::string_view group_of(std::string_view opcode) {
 }  // namespace
 
 bool is_matrix_opcode(std::string_view opcode) {
-  // Before and on Ampere xMMA, on Hopper xGMMA (warpgroups), on Blackwell UTCxMMA; the letter is the input's kind.
+  // Before and on Ampere xMMA, on Hopper xGMMA (warpgroups), on Blackwell UTCxMMA; the letter is the input's
+  // kind.
   if (opcode.starts_with("UTC")) return opcode.find("MMA") != std::string_view::npos;
   static constexpr std::array<std::string_view, 11> kNames{"HMMA",  "IMMA",  "DMMA",  "BMMA",  "QMMA", "OMMA",
                                                            "HGMMA", "IGMMA", "QGMMA", "BGMMA", "FMMA"};

@@ -29,7 +29,8 @@ std::string wanted_kernel(const Options& o) { return o.entry_point == kDefaultEn
 std::string expression_of(const Options& o) {
   if (!o.kernel.empty()) return o.kernel;
   const std::string expression = name_expression(wanted_kernel(o));
-  // Only templates need one: other kernels are there by themselves, and an overloaded name would be ambiguous.
+  // Only templates need one: other kernels are there by themselves, and an overloaded name would be
+  // ambiguous.
   return expression.find('<') != std::string::npos ? expression : "";
 }
 
@@ -72,7 +73,8 @@ Result<std::string> find_kernel(const CudaFacts& facts, const Options& o, const 
   const std::string expression = o.kernel.empty() ? name_expression(wanted) : o.kernel;
   const KernelFacts* found = nullptr;
   if (o.kernel.empty()) found = only([&](const KernelFacts& k) { return k.demangled == readable; });
-  if (found == nullptr) found = only([&](const KernelFacts& k) { return name_expression(k.name) == expression; });
+  if (found == nullptr)
+    found = only([&](const KernelFacts& k) { return name_expression(k.name) == expression; });
   if (found == nullptr)
     found = only([&](const KernelFacts& k) {
       return without_template(name_expression(k.name)) == without_template(expression);
@@ -87,8 +89,8 @@ Result<std::string> find_kernel(const CudaFacts& facts, const Options& o, const 
 // "void k<float>(int, float*)" -> "template __global__ void k<float>(int, float*)".
 std::string instantiation_of(const Options& o) {
   const std::string readable = demangle(wanted_kernel(o));
-  if (!o.kernel.empty() || readable.find('<') == std::string::npos || readable.find("(anonymous namespace)") != std::string::npos ||
-      readable == wanted_kernel(o))
+  if (!o.kernel.empty() || readable.find('<') == std::string::npos ||
+      readable.find("(anonymous namespace)") != std::string::npos || readable == wanted_kernel(o))
     return {};
   return "template __global__ " + readable;
 }
@@ -109,7 +111,10 @@ Result<CudaFacts> facts_of(const std::string& code, std::string_view log) {
   return facts;
 }
 
-Result<std::string> compile_source(const std::string& text, const Request& request, Answer& answer) {
+std::string headers_key(const Includes& includes);
+
+Result<std::string> compile_source(const std::string& text, const Request& request, const Includes& includes,
+                                   Answer& answer) {
   const Options& o = request.options;
   const std::string why_host = host_code_reason(text);
   std::string compiler = o.compiler;
@@ -128,9 +133,10 @@ Result<std::string> compile_source(const std::string& text, const Request& reque
   }
   std::string lowered;
   if (compiler != "nvcc") {
-    CudaOutcome outcome = compile_nvrtc(text, request.source, o, expression_of(o));
+    CudaOutcome outcome = compile_nvrtc(text, request.source, o, expression_of(o), headers_key(includes));
     lowered = outcome.lowered_name;
-    const bool other = compiler == "auto" && !outcome.code && !outcome.unsuitable.empty() && find_cuda_program("nvcc");
+    const bool other =
+        compiler == "auto" && !outcome.code && !outcome.unsuitable.empty() && find_cuda_program("nvcc");
     const std::string why = outcome.unsuitable;
     auto code = std::move(outcome.code);
     if (!other) {
@@ -161,38 +167,55 @@ Result<std::string> compile_source(const std::string& text, const Request& reque
   return code;
 }
 
-void add_dependencies(const std::string& text, const Request& request, Answer& answer) {
+std::vector<std::string> trusted_folders() {
   const fs::path nvrtc = find_cuda_library("nvrtc").path;
-  const std::vector<std::string> trusted =
-      cuda_include_folders(nvrtc.empty() ? find_cuda_program("nvcc").path : nvrtc);
+  return cuda_include_folders(nvrtc.empty() ? find_cuda_program("nvcc").path : nvrtc);
+}
+
+Includes includes_of(const std::string& text, const Request& request) {
   std::vector<std::string> folders = request.options.include_folders;
   std::string all = text;
   for (const auto* list : {&request.options.extra, &request.options.project})
     for (std::size_t i = 0; i < list->size(); ++i) {
       const std::string& option = (*list)[i];
-      if (option.starts_with("-I")) folders.push_back(option.size() > 2 ? option.substr(2) : i + 1 < list->size() ? (*list)[i + 1] : "");
-      for (const std::string_view name : {"-include", "--pre-include", "--include-path", "-isystem", "--pre-includes"})
-        if (option.starts_with(name)) {
-          const std::string value = option.size() > name.size() && option[name.size()] == '='
-                                        ? option.substr(name.size() + 1)
-                                        : i + 1 < list->size() ? (*list)[i + 1] : "";
-          if (name == "--include-path" || name == "-isystem")
-            folders.push_back(value);
-          else
-            all += fmt::format("\n#include \"{}\"\n", value);
-        }
+      const std::string next = i + 1 < list->size() ? (*list)[i + 1] : "";
+      if (option.starts_with("-I")) folders.push_back(option.size() > 2 ? option.substr(2) : next);
+      for (const std::string_view name :
+           {"-include", "--pre-include", "-pre-include", "--include-path", "-isystem"}) {
+        if (option != name && !option.starts_with(std::string(name) + "=")) continue;
+        const std::string value = option == name ? next : option.substr(name.size() + 1);
+        if (name == "--include-path" || name == "-isystem")
+          folders.push_back(value);
+        else
+          all += fmt::format("\n#include \"{}\"\n", value);
+      }
     }
-  Includes includes = scan_includes(all, request.source, folders, trusted);
+  return scan_includes(all, request.source, folders, trusted_folders());
+}
+
+// Equal for equal headers, whatever the source itself says; empty when they are not all known, or none is
+// included.
+std::string headers_key(const Includes& includes) {
+  if (!includes.complete || includes.names.empty()) return {};
+  std::string all;
+  for (const std::string& name : includes.names) all += name + "\n";
+  for (const Dependency& d : includes.dependencies) all += d.path + " " + d.hash + "\n";
+  return to_string(hash_text(all));
+}
+
+void add_dependencies(Includes includes, Answer& answer) {
+  const std::vector<std::string> trusted = trusted_folders();
   answer.cacheable = includes.complete;
   std::vector<Dependency> merged = std::move(includes.dependencies);
   for (Dependency& d : answer.dependencies) {
     // What the toolkit's version stands for need not be read at each build.
-    const bool own = std::any_of(trusted.begin(), trusted.end(), [&](const std::string& t) {
-      std::error_code ec;
-      const fs::path real = fs::weakly_canonical(d.path, ec);
-      return real.string().starts_with(t + "/");
-    });
-    if (own || std::any_of(merged.begin(), merged.end(), [&](const Dependency& m) { return m.path == d.path; })) continue;
+    std::error_code ec;
+    const fs::path real = fs::weakly_canonical(d.path, ec);
+    const bool own = std::any_of(trusted.begin(), trusted.end(),
+                                 [&](const std::string& t) { return real.string().starts_with(t + "/"); });
+    if (own ||
+        std::any_of(merged.begin(), merged.end(), [&](const Dependency& m) { return m.path == d.path; }))
+      continue;
     merged.push_back(std::move(d));
   }
   answer.dependencies = std::move(merged);
@@ -219,8 +242,11 @@ Status compile(const Request& request, Answer& answer) {
     if (!made) return fail(made.error());
     code = std::move(*made);
   } else {
-    auto made = compile_source(text, request, answer);
-    add_dependencies(text, request, answer);
+    // Before the compiler reads them: a header that changes meanwhile then misses, rather than hits, the next
+    // time.
+    Includes includes = includes_of(text, request);
+    auto made = compile_source(text, request, includes, answer);
+    add_dependencies(std::move(includes), answer);
     if (!made) return fail(made.error());
     code = std::move(*made);
     lowered = answer.entry_point;
@@ -251,9 +277,10 @@ Status compile(const Request& request, Answer& answer) {
   answer.entry_point = std::move(*kernel);
   if (const KernelFacts* k = answer.cuda->kernel(answer.entry_point)) answer.stripped_hash = k->code_hash;
   if (!answer.cuda->undefined.empty())
-    return fail(ErrorCode::missing_symbol,
-                fmt::format("{} needs {}, which it does not define", request.source, answer.cuda->undefined.front()),
-                "one file must hold all that the kernel calls");
+    return fail(
+        ErrorCode::missing_symbol,
+        fmt::format("{} needs {}, which it does not define", request.source, answer.cuda->undefined.front()),
+        "one file must hold all that the kernel calls");
   if (!request.output.empty()) {
     KLAB_TRY_VOID(write_file_atomic(request.output, code));
     answer.output = request.output;
@@ -281,7 +308,8 @@ std::string host_code_reason(std::string_view text) {
     } else if (text.substr(i, 3) == "<<<") {
       return fmt::format("line {} launches a kernel (<<<), which is host code", line);
     } else if (text.substr(i, 5) == "main(" || text.substr(i, 6) == "main (") {
-      const bool word = i > 0 && (std::isalnum(static_cast<unsigned char>(text[i - 1])) != 0 || text[i - 1] == '_');
+      const bool word =
+          i > 0 && (std::isalnum(static_cast<unsigned char>(text[i - 1])) != 0 || text[i - 1] == '_');
       std::size_t before = i;
       while (before > 0 && (text[before - 1] == ' ' || text[before - 1] == '\n')) --before;
       if (!word && before < i && before >= 3 && text.substr(before - 3, 3) == "int")
@@ -295,7 +323,8 @@ Status serve_cuda(const Request& request, Answer& answer) {
   if (request.verb == "compile") {
     const auto begin = std::chrono::steady_clock::now();
     const Status done = compile(request, answer);
-    answer.compile_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+    answer.compile_ms =
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
     return done;
   }
   if (request.verb != "reflect" && request.verb != "disassemble" && request.verb != "ptx")
@@ -322,7 +351,8 @@ Status serve_cuda(const Request& request, Answer& answer) {
     return {};
   }
   for (const KernelFacts& k : answer.cuda->kernels)
-    if (k.name == request.options.entry_point) answer.entry_point = k.name, answer.stripped_hash = k.code_hash;
+    if (k.name == request.options.entry_point)
+      answer.entry_point = k.name, answer.stripped_hash = k.code_hash;
   if (request.instructions) add_instruction_counts(code, *answer.cuda);
   return {};
 }
@@ -332,8 +362,10 @@ std::vector<Tool> cuda_tools() {
   for (const char* name : {"nvcc", "ptxas", "nvdisasm", "cuobjdump"}) {
     const FoundFile found = find_cuda_program(name);
     Tool tool{name, found.path.string(), found ? tool_version(found.path) : "", ""};
-    if (!found) tool.problem = fmt::format("not found in CUDA_HOME, PATH, /usr/local/cuda or Python packages");
-    else if (tool.version.empty()) tool.problem = "it does not say its version; does it run?";
+    if (!found)
+      tool.problem = fmt::format("not found in CUDA_HOME, PATH, /usr/local/cuda or Python packages");
+    else if (tool.version.empty())
+      tool.problem = "it does not say its version; does it run?";
     tools.push_back(std::move(tool));
   }
   return tools;

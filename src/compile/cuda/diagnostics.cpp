@@ -11,7 +11,8 @@ namespace {
 
 std::string_view trimmed(std::string_view text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t' || text.back() == '\r')) text.remove_suffix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t' || text.back() == '\r'))
+    text.remove_suffix(1);
   return text;
 }
 
@@ -24,7 +25,8 @@ bool read_number(std::string_view text, std::uint32_t& out) {
 bool read_place(std::string_view where, Message& m) {
   if (!where.empty() && where.back() == ')') {
     const std::size_t open = where.rfind('(');
-    if (open == std::string_view::npos || !read_number(where.substr(open + 1, where.size() - open - 2), m.line))
+    if (open == std::string_view::npos ||
+        !read_number(where.substr(open + 1, where.size() - open - 2), m.line))
       return false;
     m.file = where.substr(0, open);
     return !m.file.empty();
@@ -80,9 +82,10 @@ std::optional<Message> tool_message(std::string_view line,
   if (tool.empty()) return std::nullopt;
   Message m;
   std::size_t at = std::string_view::npos;
-  for (const auto& [word, severity] : {std::pair{"error", Severity::error}, {"fatal", Severity::error},
-                                       {"warning", Severity::warning}}) {
-    for (std::size_t i = line.find(word, tool.size()); i != std::string_view::npos; i = line.find(word, i + 1)) {
+  for (const auto& [word, severity] :
+       {std::pair{"error", Severity::error}, {"fatal", Severity::error}, {"warning", Severity::warning}}) {
+    for (std::size_t i = line.find(word, tool.size()); i != std::string_view::npos;
+         i = line.find(word, i + 1)) {
       const std::size_t colon = line.find(':', i);
       if (colon == std::string_view::npos) break;
       if (trimmed(line.substr(i, colon - i)) != word) continue;
@@ -119,13 +122,14 @@ std::optional<Message> tool_message(std::string_view line,
 bool names_ptx_line(std::string_view log) {
   for (std::size_t at = log.find("ptxas "); at != std::string_view::npos; at = log.find("ptxas ", at + 6)) {
     const std::string_view line = log.substr(at, log.find('\n', at) - at);
-    if (line.find(", line ") != std::string_view::npos && line.find("error") != std::string_view::npos) return true;
+    if (line.find(", line ") != std::string_view::npos && line.find("error") != std::string_view::npos)
+      return true;
   }
   return false;
 }
 
-std::vector<Message> parse_cuda_messages(std::string_view log,
-                                         const std::function<std::optional<SourceLine>(std::uint32_t)>& ptx_line) {
+std::vector<Message> parse_cuda_messages(
+    std::string_view log, const std::function<std::optional<SourceLine>(std::uint32_t)>& ptx_line) {
   std::vector<Message> messages;
   bool context = false;  // inside "detected during ..." of the message before
   while (!log.empty()) {
@@ -151,7 +155,9 @@ std::vector<Message> parse_cuda_messages(std::string_view log,
   const bool several = std::count_if(messages.begin(), messages.end(),
                                      [](const Message& m) { return m.severity == Severity::error; }) > 1;
   if (several)
-    std::erase_if(messages, [](const Message& m) { return m.text.find("assembly aborted due to errors") != std::string::npos; });
+    std::erase_if(messages, [](const Message& m) {
+      return m.text.find("assembly aborted due to errors") != std::string::npos;
+    });
   return messages;
 }
 
@@ -165,7 +171,9 @@ Error first_error(const std::vector<Message>& messages, const std::string& sourc
   const auto count = std::count_if(messages.begin(), messages.end(), is_error);
   return {ErrorCode::compile_failed,
           fmt::format("{}{}{}{}", first->file,
-                      first->line != 0 ? fmt::format(":{}: ", first->line) : first->file.empty() ? "" : ": ",
+                      first->line != 0      ? fmt::format(":{}: ", first->line)
+                      : first->file.empty() ? ""
+                                            : ": ",
                       first->text, count > 1 ? fmt::format(" (and {} more)", count - 1) : ""),
           "", 0};
 }

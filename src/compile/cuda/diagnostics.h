@@ -12,7 +12,8 @@
 
 namespace klab::compile {
 
-/// Notes and "ptxas info" are left to the log. `ptx_line` answers for an error at a line of intermediate PTX, if it can.
+/// Notes and "ptxas info" are left to the log. `ptx_line` answers for an error at a line of intermediate PTX,
+/// if it can.
 std::vector<Message> parse_cuda_messages(
     std::string_view log, const std::function<std::optional<SourceLine>(std::uint32_t)>& ptx_line = {});
 

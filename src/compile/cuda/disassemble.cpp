@@ -28,14 +28,17 @@ Result<Disassembly> disassemble_cubin(const std::string& cubin) {
     auto finished = run_program(std::move(spawn), {}, std::chrono::seconds(60), 512u << 20);
     if (finished && finished->status.ok() && !finished->out.empty())
       return Disassembly{std::move(finished->out), fmt::format("{} {}", name, tool_version(tool.path))};
-    const std::string why = !finished             ? finished.error().what
-                            : finished->timed_out ? "it ran for a minute"
-                                                  : to_string(finished->status) + ": " + finished->err.substr(0, 400);
-    if (!first) first = Error{ErrorCode::compile_failed, fmt::format("{}: {}", tool.path.string(), why), "", 0};
+    const std::string why = !finished ? finished.error().what
+                            : finished->timed_out
+                                ? "it ran for a minute"
+                                : to_string(finished->status) + ": " + finished->err.substr(0, 400);
+    if (!first)
+      first = Error{ErrorCode::compile_failed, fmt::format("{}: {}", tool.path.string(), why), "", 0};
   }
   if (first) return fail(*first);
   return fail(ErrorCode::environment, "neither nvdisasm nor cuobjdump was found",
-              "install the CUDA toolkit's nvdisasm (package cuda-nvdisasm, or nvidia-cuda-nvdisasm for Python), or set "
+              "install the CUDA toolkit's nvdisasm (package cuda-nvdisasm, or nvidia-cuda-nvdisasm for "
+              "Python), or set "
               "KLAB_NVDISASM");
 }
 
@@ -49,7 +52,8 @@ void add_instruction_counts(const std::string& cubin, CudaFacts& facts) {
   const auto counted = count_instructions(disassembly->text);
   for (KernelFacts& k : facts.kernels)
     if (const auto found = counted.find(k.name); found != counted.end()) k.instructions = found->second;
-  if (counted.empty()) facts.disassembler_problem = fmt::format("{} printed no instruction", disassembly->tool);
+  if (counted.empty())
+    facts.disassembler_problem = fmt::format("{} printed no instruction", disassembly->tool);
 }
 
 }  // namespace klab::compile

@@ -40,7 +40,8 @@ std::string spliced(std::string_view text) {
 
 void skip_blanks(std::string_view text, std::size_t& at) {
   for (;;) {
-    while (at < text.size() && (text[at] == ' ' || text[at] == '\t' || text[at] == '\f' || text[at] == '\v')) ++at;
+    while (at < text.size() && (text[at] == ' ' || text[at] == '\t' || text[at] == '\f' || text[at] == '\v'))
+      ++at;
     if (text.substr(at, 2) != "/*") return;
     const std::size_t end = text.find("*/", at + 2);
     if (end == std::string_view::npos) return;
@@ -58,7 +59,8 @@ bool take_name(std::string_view text, std::size_t at, std::vector<Named>& out) {
   return true;
 }
 
-// Comments and strings are not told apart from code: an include seen in one is one too many, never one too few.
+// Comments and strings are not told apart from code: an include seen in one is one too many, never one too
+// few.
 std::vector<Named> names_in(std::string_view raw, bool& complete) {
   const std::string text = raw.find('\\') == std::string_view::npos ? std::string(raw) : spliced(raw);
   const std::string_view view = text;
@@ -85,12 +87,14 @@ std::vector<Named> names_in(std::string_view raw, bool& complete) {
     std::size_t word = next;
     while (word < view.size() && ((view[word] >= 'a' && view[word] <= 'z') || view[word] == '_')) ++word;
     const std::string_view directive = view.substr(next, word - next);
-    if (directive != "include" && directive != "include_next" && directive != "import" && directive != "embed")
+    if (directive != "include" && directive != "include_next" && directive != "import" &&
+        directive != "embed")
       continue;
     skip_blanks(view, word);
     if (take_name(view, word, names)) continue;
     // A macro's name: an identifier follows. Anything else is no directive (a macro's `#include_guard`, say).
-    if (word < view.size() && (std::isalpha(static_cast<unsigned char>(view[word])) != 0 || view[word] == '_'))
+    if (word < view.size() &&
+        (std::isalpha(static_cast<unsigned char>(view[word])) != 0 || view[word] == '_'))
       complete = false;
   }
   return names;
@@ -104,8 +108,8 @@ bool is_below(const fs::path& path, const std::vector<fs::path>& roots) {
 
 }  // namespace
 
-Includes scan_includes(std::string_view text, const std::string& source, const std::vector<std::string>& folders,
-                       const std::vector<std::string>& trusted) {
+Includes scan_includes(std::string_view text, const std::string& source,
+                       const std::vector<std::string>& folders, const std::vector<std::string>& trusted) {
   Includes result;
   std::error_code ec;
   std::vector<fs::path> roots;
@@ -133,8 +137,8 @@ Includes scan_includes(std::string_view text, const std::string& source, const s
       if (named.name[0] == '/') {
         places.emplace_back(named.name);
       } else {
-        // Some compilers look beside the source for <...> too, so every place is taken for every form, and all files
-        // found are followed: which one wins is not for us to say.
+        // Some compilers look beside the source for <...> too, so every place is taken for every form, and
+        // all files found are followed: which one wins is not for us to say.
         places.push_back(now.folder / named.name);
         places.push_back(own / named.name);
         for (const std::string& folder : folders) places.push_back(fs::absolute(folder, ec) / named.name);

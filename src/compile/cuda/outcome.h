@@ -15,7 +15,8 @@ struct CudaOutcome {
   std::string compiler;      // "NVRTC 13.0.88"
   std::string lowered_name;  // of the asked expression, when the compiler says it
   std::vector<Dependency> dependencies;
-  /// Why another compiler might take this source: a header or a name that only host compilation has. Empty: it would not.
+  /// Why another compiler might take this source: a header or a name that only host compilation has. Empty:
+  /// it would not.
   std::string unsuitable;
   std::vector<std::string> notes;  // options that were left out, for the log
 };

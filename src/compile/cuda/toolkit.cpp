@@ -6,7 +6,10 @@
 
 #include <algorithm>
 #include <cctype>
+#include <chrono>
 #include <cstdlib>
+#include <map>
+#include <mutex>
 
 #include <fmt/format.h>
 
@@ -14,6 +17,8 @@
 
 namespace klab::compile {
 namespace {
+
+constexpr auto kRecent = std::chrono::seconds(5);
 
 struct Place {
   fs::path folder;
@@ -63,7 +68,8 @@ std::vector<fs::path> site_packages() {
     if (const fs::path python = find_program(name); !python.empty()) {
       std::error_code ec;
       prefixes.push_back(python.parent_path().parent_path());
-      if (const fs::path real = fs::canonical(python, ec); !ec) prefixes.push_back(real.parent_path().parent_path());
+      if (const fs::path real = fs::canonical(python, ec); !ec)
+        prefixes.push_back(real.parent_path().parent_path());
     }
   if (const std::string home = variable("HOME"); !home.empty()) prefixes.push_back(fs::path(home) / ".local");
   prefixes.emplace_back("/usr/local");
@@ -73,7 +79,8 @@ std::vector<fs::path> site_packages() {
       for (const char* name : {"site-packages", "dist-packages"}) {
         std::error_code ec;
         const fs::path folder = python / name;
-        if (fs::is_directory(folder, ec) && std::find(folders.begin(), folders.end(), folder) == folders.end())
+        if (fs::is_directory(folder, ec) &&
+            std::find(folders.begin(), folders.end(), folder) == folders.end())
           folders.push_back(folder);
       }
   return folders;
@@ -108,7 +115,9 @@ fs::path library_in(const fs::path& folder, const std::string& name) {
 
 }  // namespace
 
-FoundFile find_cuda_program(const std::string& name) {
+namespace {
+
+FoundFile look_for_program(const std::string& name) {
   if (const std::string own = variable(("KLAB_" + upper(name)).c_str()); !own.empty())
     return runnable(own) ? FoundFile{own, "KLAB_" + upper(name)} : FoundFile{};
   for (const Place& root : toolkit_roots())
@@ -118,11 +127,12 @@ FoundFile find_cuda_program(const std::string& name) {
   for (const Place& root : wheel_roots(part))
     if (const fs::path p = root.folder / "bin" / name; runnable(p)) return {p, root.how};
   for (const fs::path& site : site_packages())
-    if (const fs::path p = site / "triton/backends/nvidia/bin" / name; runnable(p)) return {p, "Python package triton"};
+    if (const fs::path p = site / "triton/backends/nvidia/bin" / name; runnable(p))
+      return {p, "Python package triton"};
   return {};
 }
 
-FoundFile find_cuda_library(const std::string& name) {
+FoundFile look_for_library(const std::string& name) {
   if (const std::string own = variable(("KLAB_" + upper(name)).c_str()); !own.empty()) {
     std::error_code ec;
     return fs::is_regular_file(own, ec) ? FoundFile{own, "KLAB_" + upper(name)} : FoundFile{};
@@ -138,7 +148,7 @@ FoundFile find_cuda_library(const std::string& name) {
   return {};
 }
 
-std::vector<std::string> cuda_include_folders(const fs::path& beside) {
+std::vector<std::string> look_for_headers(const fs::path& beside) {
   std::vector<std::string> folders;
   std::error_code ec;
   const auto add = [&](const fs::path& folder, const char* proof) {
@@ -163,6 +173,47 @@ std::vector<std::string> cuda_include_folders(const fs::path& beside) {
   return folders;
 }
 
+// A search looks at hundreds of places (Python packages above all), and a build asks several times. What was
+// found is looked at afresh each time (file_identity); only where it is may be seconds old.
+template <class T, class Look>
+T recent(const std::string& what, Look look) {
+  struct Entry {
+    std::string environment;
+    std::chrono::steady_clock::time_point at;
+    T value;
+  };
+  static std::mutex mutex;
+  static std::map<std::string, Entry> known;
+  std::string environment;
+  for (const char* name :
+       {"PATH", "HOME", "CUDA_HOME", "CUDA_PATH", "CUDAToolkit_ROOT", "VIRTUAL_ENV", "CONDA_PREFIX",
+        "KLAB_NVRTC", "KLAB_NVJITLINK", "KLAB_NVCC", "KLAB_PTXAS", "KLAB_NVDISASM", "KLAB_CUOBJDUMP"})
+    environment += variable(name) + "\n";
+  const auto now = std::chrono::steady_clock::now();
+  const std::lock_guard hold(mutex);
+  const auto found = known.find(what);
+  if (found != known.end() && found->second.environment == environment && now - found->second.at < kRecent)
+    return found->second.value;
+  T value = look();
+  known[what] = {std::move(environment), now, value};
+  return value;
+}
+
+}  // namespace
+
+FoundFile find_cuda_program(const std::string& name) {
+  return recent<FoundFile>("program " + name, [&] { return look_for_program(name); });
+}
+
+FoundFile find_cuda_library(const std::string& name) {
+  return recent<FoundFile>("library " + name, [&] { return look_for_library(name); });
+}
+
+std::vector<std::string> cuda_include_folders(const fs::path& beside) {
+  return recent<std::vector<std::string>>("headers " + beside.string(),
+                                          [&] { return look_for_headers(beside); });
+}
+
 std::string file_identity(const fs::path& path) {
   struct stat st {};
   if (path.empty() || ::stat(path.c_str(), &st) != 0) return "-";
@@ -173,7 +224,8 @@ std::string toolkit_identity() {
   const fs::path nvrtc = find_cuda_library("nvrtc").path, nvcc = find_cuda_program("nvcc").path,
                  ptxas = find_cuda_program("ptxas").path;
   std::string text = file_identity(nvrtc) + "\n" + file_identity(nvcc) + "\n" + file_identity(ptxas);
-  for (const char* tool : {"nvdisasm", "cuobjdump"}) text += "\n" + file_identity(find_cuda_program(tool).path);
+  for (const char* tool : {"nvdisasm", "cuobjdump"})
+    text += "\n" + file_identity(find_cuda_program(tool).path);
   // nvcc calls these: an update touches all of them.
   for (const char* part : {"cudafe++", "../nvvm/bin/cicc"})
     if (!nvcc.empty()) text += "\n" + file_identity(nvcc.parent_path() / part);

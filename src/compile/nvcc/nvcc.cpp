@@ -20,7 +20,8 @@ namespace {
 constexpr std::uint64_t kMaxSource = 256u << 20;
 constexpr auto kLimit = std::chrono::minutes(9);
 
-std::vector<std::string> argument_vector(const fs::path& nvcc, const Options& o, const std::string& own_folder) {
+std::vector<std::string> argument_vector(const fs::path& nvcc, const Options& o,
+                                         const std::string& own_folder) {
   std::vector<std::string> argv{nvcc.string(), "-arch=" + o.arch};
   if (!o.standard.empty()) argv.push_back("-std=" + o.standard);
   if (o.line_info) argv.emplace_back("-lineinfo");
@@ -109,7 +110,8 @@ CudaOutcome compile_nvcc(const std::string& text, const std::string& name, const
   CudaOutcome outcome;
   const FoundFile nvcc = find_cuda_program("nvcc");
   if (!nvcc) {
-    outcome.code = fail(ErrorCode::environment, "nvcc was not found", "install the CUDA toolkit, or set KLAB_NVCC");
+    outcome.code =
+        fail(ErrorCode::environment, "nvcc was not found", "install the CUDA toolkit, or set KLAB_NVCC");
     return outcome;
   }
   outcome.compiler = fmt::format("nvcc {}", tool_version(nvcc.path));
@@ -122,7 +124,8 @@ CudaOutcome compile_nvcc(const std::string& text, const std::string& name, const
   const fs::path own = fs::path(shown).parent_path();
   std::error_code ec;
   const auto on_disk = name.empty() ? Result<std::string>(std::string()) : read_file(name, kMaxSource);
-  const bool in_place = on_disk && *on_disk == text && instantiate.empty() && fs::path(name).extension() == ".cu";
+  const bool in_place =
+      on_disk && *on_disk == text && instantiate.empty() && fs::path(name).extension() == ".cu";
   std::string input = name;
   if (!in_place) {
     input = (scratch.path() / "source.cu").string();
@@ -135,27 +138,38 @@ CudaOutcome compile_nvcc(const std::string& text, const std::string& name, const
     }
   }
   const fs::path cubin = scratch.path() / "code.cubin", rule = scratch.path() / "rule.d";
-  std::vector<std::string> argv = argument_vector(nvcc.path, options, in_place ? "" : own.empty() ? "." : own.string());
+  std::vector<std::string> argv = argument_vector(nvcc.path, options,
+                                                  in_place      ? ""
+                                                  : own.empty() ? "."
+                                                                : own.string());
   argv.insert(argv.begin() + 1, {"-cubin", "-MD", "-MF", rule.string(), "-o", cubin.string()});
   argv.push_back(input);
   auto finished = run(argv, scratch.path());
   if (!finished) {
-    outcome.code = fail(ErrorCode::environment, "nvcc cannot be run: " + finished.error().what, finished.error().hint);
+    outcome.code =
+        fail(ErrorCode::environment, "nvcc cannot be run: " + finished.error().what, finished.error().hint);
     return outcome;
   }
   outcome.log = replaced(finished->out + finished->err, input, shown);
   if (finished->timed_out) {
-    outcome.code = fail(ErrorCode::compile_failed, fmt::format("nvcc did not finish {} within 9 minutes", shown));
+    outcome.code =
+        fail(ErrorCode::compile_failed, fmt::format("nvcc did not finish {} within 9 minutes", shown));
     return outcome;
   }
   std::string ptx;
   if (!finished->status.ok() && names_ptx_line(outcome.log)) {
-    std::vector<std::string> as_ptx = argument_vector(nvcc.path, options, in_place ? "" : own.empty() ? "." : own.string());
+    std::vector<std::string> as_ptx = argument_vector(nvcc.path, options,
+                                                      in_place      ? ""
+                                                      : own.empty() ? "."
+                                                                    : own.string());
     const fs::path file = scratch.path() / "code.ptx";
     as_ptx.insert(as_ptx.begin() + 1, {"-ptx", "-o", file.string()});
     as_ptx.push_back(input);
-    if (const auto again = run(as_ptx, scratch.path()); again && again->status.ok())
+    // It has ptxas look at the PTX too, and fails again, but leaves it there.
+    if (run(as_ptx, scratch.path())) {
       ptx = replaced(read_file(file, kMaxSource).value_or(""), input, shown);
+      ptx = replaced(std::move(ptx), "\"" + fs::absolute(shown, ec).string() + "\"", "\"" + shown + "\"");
+    }
   }
   outcome.messages = parse_cuda_messages(outcome.log, [&](std::uint32_t line) -> std::optional<SourceLine> {
     return ptx.empty() ? std::nullopt : source_of_ptx_line(ptx, line);
@@ -165,13 +179,15 @@ CudaOutcome compile_nvcc(const std::string& text, const std::string& name, const
     return outcome;
   }
   if (in_place && read_file(name, kMaxSource).value_or("") != text) {
-    outcome.code = fail(ErrorCode::source_changed, fmt::format("{} was changed while nvcc read it", name), "build again");
+    outcome.code = fail(ErrorCode::source_changed, fmt::format("{} was changed while nvcc read it", name),
+                        "build again");
     return outcome;
   }
   for (const std::string& file : files_of_rule(read_file(rule, kMaxSource).value_or(""))) {
     if (file == input || fs::path(file).lexically_normal() == fs::path(input).lexically_normal()) continue;
     if (const auto content = read_file(file, kMaxSource))
-      outcome.dependencies.push_back({fs::absolute(file, ec).lexically_normal().string(), to_string(hash_text(*content))});
+      outcome.dependencies.push_back(
+          {fs::absolute(file, ec).lexically_normal().string(), to_string(hash_text(*content))});
   }
   outcome.code = read_file(cubin, 1ull << 30);
   return outcome;

@@ -7,8 +7,9 @@
 
 namespace klab::compile {
 
-/// As compile_nvrtc. `instantiate` is a declaration that is appended behind the source: "template __global__ void k<1>(int)".
-/// When `name` still holds exactly `text` it is compiled where it is, else a copy is, under the user's name.
+/// As compile_nvrtc. `instantiate` is a declaration that is appended behind the source: "template __global__
+/// void k<1>(int)". When `name` still holds exactly `text` it is compiled where it is, else a copy is, under
+/// the user's name.
 CudaOutcome compile_nvcc(const std::string& text, const std::string& name, const Options& options,
                          const std::string& instantiate);
 

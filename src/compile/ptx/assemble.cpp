@@ -28,7 +28,8 @@ std::vector<std::string> assembler_options(const Options& o) {
   return argv;
 }
 
-CudaOutcome by_ptxas(const fs::path& ptxas, const std::string& text, const std::string& name, const Options& options) {
+CudaOutcome by_ptxas(const fs::path& ptxas, const std::string& text, const std::string& name,
+                     const Options& options) {
   CudaOutcome outcome;
   outcome.compiler = fmt::format("ptxas {}", tool_version(ptxas));
   Scratch scratch;
@@ -50,13 +51,15 @@ CudaOutcome by_ptxas(const fs::path& ptxas, const std::string& text, const std::
   spawn.die_with_parent = true;
   auto finished = run_program(std::move(spawn), {}, std::chrono::minutes(9));
   if (!finished) {
-    outcome.code = fail(ErrorCode::environment, "ptxas cannot be run: " + finished.error().what, finished.error().hint);
+    outcome.code =
+        fail(ErrorCode::environment, "ptxas cannot be run: " + finished.error().what, finished.error().hint);
     return outcome;
   }
   outcome.log = replaced(finished->out + finished->err, input.string(), name);
   outcome.messages = parse_cuda_messages(outcome.log);
   if (finished->timed_out)
-    outcome.code = fail(ErrorCode::compile_failed, fmt::format("ptxas did not finish {} within 9 minutes", name));
+    outcome.code =
+        fail(ErrorCode::compile_failed, fmt::format("ptxas did not finish {} within 9 minutes", name));
   else if (!finished->status.ok())
     outcome.code = fail(first_error(outcome.messages, name, outcome.log));
   else
@@ -116,7 +119,8 @@ const JitLink* jit_link() {
   return one.library != nullptr ? &one : nullptr;
 }
 
-CudaOutcome by_jit_link(const JitLink& j, const std::string& text, const std::string& name, const Options& options) {
+CudaOutcome by_jit_link(const JitLink& j, const std::string& text, const std::string& name,
+                        const Options& options) {
   CudaOutcome outcome;
   outcome.compiler = "nvJitLink " + j.version;
   std::vector<std::string> argv{"-arch=" + options.arch, "-verbose"};

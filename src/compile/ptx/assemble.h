@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// PTX to a cubin: ptxas as a child (10 ms), else nvJitLink in this process. Neither: the PTX as it is, which the driver
-// compiles when it loads it.
+// PTX to a cubin: ptxas as a child (10 ms), else nvJitLink in this process. Neither: the PTX as it is, which
+// the driver compiles when it loads it.
 #pragma once
 #include <string>
 

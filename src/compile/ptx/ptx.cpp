@@ -19,7 +19,8 @@ bool is_word(char c) {
          c == '.' || c == '%';
 }
 
-// Words and single punctuation characters; comments and strings are passed over. Bodies of functions are one "{}" each.
+// Words and single punctuation characters; comments and strings are passed over. Bodies of functions are one
+// "{}" each.
 Tokens tokens_of(std::string_view text) {
   Tokens tokens;
   int depth = 0;
@@ -62,9 +63,10 @@ bool number(std::string_view text, T& out) {
 
 std::uint32_t size_of_type(std::string_view type) {
   static const std::map<std::string_view, std::uint32_t> kSizes{
-      {".b8", 1},  {".u8", 1},  {".s8", 1},   {".b16", 2}, {".u16", 2},  {".s16", 2}, {".f16", 2}, {".bf16", 2},
-      {".b32", 4}, {".u32", 4}, {".s32", 4},  {".f32", 4}, {".f16x2", 4}, {".bf16x2", 4}, {".b64", 8}, {".u64", 8},
-      {".s64", 8}, {".f64", 8}, {".b128", 16}, {".texref", 8}, {".samplerref", 8}, {".surfref", 8}};
+      {".b8", 1},    {".u8", 1},     {".s8", 1},         {".b16", 2},    {".u16", 2}, {".s16", 2},
+      {".f16", 2},   {".bf16", 2},   {".b32", 4},        {".u32", 4},    {".s32", 4}, {".f32", 4},
+      {".f16x2", 4}, {".bf16x2", 4}, {".b64", 8},        {".u64", 8},    {".s64", 8}, {".f64", 8},
+      {".b128", 16}, {".texref", 8}, {".samplerref", 8}, {".surfref", 8}};
   const auto found = kSizes.find(type);
   return found == kSizes.end() ? 0 : found->second;
 }
@@ -90,10 +92,10 @@ Declared declaration(const Tokens& t, std::size_t from, std::size_t to) {
       ++i;
     } else if (const std::uint32_t size = size_of_type(t[i]); size != 0) {
       each = size;
-    } else if (t[i] == "[" ) {
+    } else if (t[i] == "[") {
       std::uint64_t n = 0;
       if (i + 1 < to && number(t[i + 1], n) && n < (1ull << 40) && count < (1ull << 20)) count *= n;
-    } else if (t[i] == "=" ) {
+    } else if (t[i] == "=") {
       break;
     } else if (!t[i].empty() && t[i][0] != '.' && is_word(t[i][0]) && (t[i][0] < '0' || t[i][0] > '9')) {
       if (d.name.empty()) d.name = t[i];
@@ -178,8 +180,11 @@ Result<CudaFacts> read_ptx(std::string_view text) {
       if (!d.name.empty() && foreign)
         facts.undefined.push_back(d.name);
       else if (!d.name.empty())
-        facts.variables.push_back(
-            {d.name, t[i] == ".const" ? "constant" : managed ? "managed" : "global", d.size, initialised});
+        facts.variables.push_back({d.name,
+                                   t[i] == ".const" ? "constant"
+                                   : managed        ? "managed"
+                                                    : "global",
+                                   d.size, initialised});
       i = end;
     }
   }

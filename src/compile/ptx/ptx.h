@@ -12,8 +12,8 @@
 
 namespace klab::compile {
 
-/// Version, target, entries with their parameters and limits, module variables. Sources: PTX ISA 9.0, "Directives".
-/// Errors: invalid_data (no .version or .target).
+/// Version, target, entries with their parameters and limits, module variables. Sources: PTX ISA 9.0,
+/// "Directives". Errors: invalid_data (no .version or .target).
 Result<CudaFacts> read_ptx(std::string_view text);
 
 struct SourceLine {
