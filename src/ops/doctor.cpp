@@ -7,11 +7,11 @@
 
 #include <algorithm>
 
+#include "base/find_cupti.h"
 #include "base/ids.h"
 #include "base/units.h"
 #include "compile/protocol.h"
 #include "ops/run.h"
-#include "shim/abi/find_cupti.h"
 
 namespace klab::ops {
 namespace {
@@ -23,25 +23,19 @@ Check program_beside(const std::string& name, const std::string& purpose) {
           "build klab whole (./demo does), or reinstall it"};
 }
 
-// What a capture of a CUDA program needs besides the driver: the shim beside klab, and a libcupti for it to open. The
-// target may bring its own; this is what would be found without.
+// What a capture of a CUDA program needs besides the driver: the shim beside klab, and a libcupti for it to
+// open. The target may bring its own; this is what would be found without.
 Check check_cuda() {
   const fs::path shim = program_folder() / "libklab_cuda.so";
   if (::access(shim.c_str(), R_OK) != 0)
-    return {"CUDA capture shim", Health::warning, shim.string() + " is not there",
-            "CUDA programs cannot be captured: build klab where the CUDA toolkit's headers are (12.4 or newer)"};
-  std::vector<std::string> interpreters;
-  const char* path = std::getenv("PATH");
-  for (std::string_view rest = path != nullptr ? path : ""; !rest.empty();) {
-    const auto folder = rest.substr(0, rest.find(':'));
-    rest.remove_prefix(std::min(rest.size(), folder.size() + 1));
-    const std::string python = std::string(folder) + "/python3";
-    if (!folder.empty() && ::access(python.c_str(), X_OK) == 0) interpreters.push_back(python);
-  }
-  const std::vector<std::string> files = shim::cupti_files(interpreters);
+    return {
+        "CUDA capture shim", Health::warning, shim.string() + " is not there",
+        "CUDA programs cannot be captured: build klab where the CUDA toolkit's headers are (12.4 or newer)"};
+  const std::vector<std::string> files = cupti_files(path_interpreters());
   if (files.empty())
     return {"CUDA capture shim", Health::warning, shim.string() + ", but no libcupti",
-            "install the CUDA toolkit's CUPTI or the Python package nvidia-cuda-cupti, or name the file in KLAB_CUPTI; "
+            "install the CUDA toolkit's CUPTI or the Python package nvidia-cuda-cupti, or name the file in "
+            "KLAB_CUPTI; "
             "a program that has its own needs none"};
   return {"CUDA capture shim", Health::ok, fmt::format("{}, with {}", shim.string(), files.front()), ""};
 }
@@ -103,9 +97,10 @@ void check_cuda_tools(Lab& lab, std::vector<Check>& checks) {
   }
   checks.push_back({"CUDA disassembler", disassembler.empty() ? Health::warning : Health::ok,
                     disassembler.empty() ? "neither nvdisasm nor cuobjdump" : disassembler,
-                    disassembler.empty() ? "instructions (HMMA, HGMMA, ...) are not counted: install cuda-nvdisasm, or "
-                                           "the Python package nvidia-cuda-nvdisasm"
-                                         : ""});
+                    disassembler.empty()
+                        ? "instructions (HMMA, HGMMA, ...) are not counted: install cuda-nvdisasm, or "
+                          "the Python package nvidia-cuda-nvdisasm"
+                        : ""});
 }
 
 }  // namespace
@@ -125,13 +120,14 @@ std::vector<Check> examine(Lab& lab) {
     return checks;
   }
   // One API that works is enough: what keeps the others from working is worth knowing, and no failure.
-  const bool any = std::any_of(devices->begin(), devices->end(), [](const Json& d) { return d.contains("identity"); });
+  const bool any =
+      std::any_of(devices->begin(), devices->end(), [](const Json& d) { return d.contains("identity"); });
   for (const Json& one : *devices) {
     try {
       if (one.contains("error")) {
         const auto error = one["error"].get<Error>();
-        checks.push_back({one.value("api", "?") + " devices", any ? Health::warning : Health::missing, error.what,
-                          error.hint});
+        checks.push_back({one.value("api", "?") + " devices", any ? Health::warning : Health::missing,
+                          error.what, error.hint});
         continue;
       }
       const Json& identity = one.at("identity");

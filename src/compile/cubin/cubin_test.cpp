@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cubins kept in fuzz/corpus/cubin (made by nvcc 13.0 from the kernels that the names below tell), and damage to them.
+// Cubins kept in fuzz/corpus/cubin_facts (made by nvcc 13.0 from the kernels that the names below tell), and damage to them.
 #include "compile/cubin/cubin.h"
 
 #include <gmock/gmock.h>

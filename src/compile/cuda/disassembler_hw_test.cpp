@@ -9,7 +9,7 @@ namespace klab::compile {
 namespace {
 
 TEST(Disassembler, counts_the_kept_cubins_instructions) {
-  const std::string cubin = read_file(fs::path(KLAB_SOURCE_DIR) / "fuzz/corpus/cubin/sm_90.cubin").value();
+  const std::string cubin = read_file(fs::path(KLAB_SOURCE_DIR) / "fuzz/corpus/cubin_facts/sm_90.cubin").value();
   CudaFacts facts = read_cubin(std::as_bytes(std::span(cubin))).value();
   add_instruction_counts(cubin, facts);
   ASSERT_EQ(facts.disassembler_problem, "");

@@ -13,7 +13,7 @@
 
 #include <utility>
 
-#include "base/cuda_libraries.h"
+#include "base/find_cupti.h"
 
 namespace klab::gpu::cuda {
 namespace {
@@ -65,8 +65,11 @@ Result<const Cupti*> cupti() {
   if (ready) return &table;
   std::string tried;
   void* handle = nullptr;
-  for (const std::string& candidate : cuda_library_candidates("cupti", "KLAB_CUPTI")) {
-    handle = ::dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL);
+  std::vector<std::string> files = cupti_files(path_interpreters());
+  for (const char* name : {"libcupti.so.13", "libcupti.so.12"})
+    files.emplace_back(name);  // the loader's own search
+  for (const std::string& file : files) {
+    handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle != nullptr) break;
     tried = ::dlerror();
   }
@@ -95,7 +98,8 @@ Params params(std::size_t size) {
 
 class Session {
  public:
-  Session(const Cupti& c, CUcontext context) : c_(c), context_(context) {}
+  Session(const Cupti& c, CUcontext context, CUpti_ProfilerRange mode)
+      : c_(c), context_(context), range_mode_(mode) {}
   ~Session() {
     if (range_ != nullptr) {
       auto p = KLAB_PARAMS(CUpti_RangeProfiler_Disable_Params);
@@ -184,7 +188,7 @@ class Session {
     set.pConfig = config_.data();
     set.counterDataImageSize = data_.size();
     set.pCounterDataImage = data_.data();
-    set.range = CUPTI_UserRange;
+    set.range = range_mode_;
     set.replayMode = CUPTI_UserReplay;
     set.maxRangesPerPass = 1;
     set.numNestingLevels = 1;
@@ -197,12 +201,15 @@ class Session {
     auto start = KLAB_PARAMS(CUpti_RangeProfiler_Start_Params);
     start.pRangeProfilerObject = range_;
     KLAB_TRY_VOID(check(c_.cuptiRangeProfilerStart(&start), "cuptiRangeProfilerStart"));
-    auto push = KLAB_PARAMS(CUpti_RangeProfiler_PushRange_Params);
-    push.pRangeProfilerObject = range_;
-    push.pRangeName = "launch";
-    Status outcome = check(c_.cuptiRangeProfilerPushRange(&push), "cuptiRangeProfilerPushRange");
-    if (outcome) {
-      outcome = launch();
+    Status outcome;
+    if (range_mode_ == CUPTI_UserRange) {
+      auto push = KLAB_PARAMS(CUpti_RangeProfiler_PushRange_Params);
+      push.pRangeProfilerObject = range_;
+      push.pRangeName = "launch";
+      outcome = check(c_.cuptiRangeProfilerPushRange(&push), "cuptiRangeProfilerPushRange");
+    }
+    if (outcome) outcome = launch();
+    if (range_mode_ == CUPTI_UserRange) {
       auto pop = KLAB_PARAMS(CUpti_RangeProfiler_PopRange_Params);
       pop.pRangeProfilerObject = range_;
       const Status popped = check(c_.cuptiRangeProfilerPopRange(&pop), "cuptiRangeProfilerPopRange");
@@ -250,6 +257,7 @@ class Session {
 
   const Cupti& c_;
   CUcontext context_;
+  CUpti_ProfilerRange range_mode_;
   CUpti_Profiler_Host_Object* host_ = nullptr;
   CUpti_RangeProfiler_Object* range_ = nullptr;
   std::vector<std::uint8_t> availability_, config_, data_;
@@ -258,16 +266,23 @@ class Session {
 
 }  // namespace
 
-Result<Counters> collect_counters(CUcontext context, CUdevice device, std::span<const std::string> names,
-                                  const std::function<Status()>& restore,
-                                  const std::function<Status()>& launch) {
-  KLAB_TRY(const Cupti* const c, cupti());
-  Session session(*c, context);
+namespace {
+
+// What is relative to the whole range: with the kernel alone in it that is the kernel.
+bool of_elapsed_time(const std::string& name) {
+  return name.find("sustained_elapsed") != std::string::npos ||
+         name.find("time_duration") != std::string::npos || name.find("cycles_elapsed") != std::string::npos;
+}
+
+Result<Counters> collect(const Cupti& c, CUcontext context, CUdevice device, CUpti_ProfilerRange mode,
+                         std::span<const std::string> names, const std::function<Status()>& restore,
+                         const std::function<Status()>& launch) {
+  Session session(c, context, mode);
   KLAB_TRY_VOID(session.open(device));
   Counters out;
   std::vector<const char*> present;
   for (const std::string& name : names) {
-    if (session.has(name))
+    if (session.has(name) && (mode == CUPTI_AutoRange || !of_elapsed_time(name)))
       present.push_back(name.c_str());
     else
       out.missing.push_back(name);
@@ -283,6 +298,20 @@ Result<Counters> collect_counters(CUcontext context, CUdevice device, std::span<
   }
   KLAB_TRY(const auto values, session.values());
   for (std::size_t i = 0; i < present.size(); ++i) out.values.push_back({present[i], values[i]});
+  return out;
+}
+
+}  // namespace
+
+Result<Counters> collect_counters(CUcontext context, CUdevice device, std::span<const std::string> names,
+                                  const std::function<Status()>& restore,
+                                  const std::function<Status()>& launch) {
+  KLAB_TRY(const Cupti* const c, cupti());
+  // A range of its own for the kernel; where that is not to be had, one around the launch, in which the
+  // device also idles: then what is relative to the range's time is left out.
+  auto out = collect(*c, context, device, CUPTI_AutoRange, names, restore, launch);
+  if (!out && out.error().code == ErrorCode::unsupported)
+    out = collect(*c, context, device, CUPTI_UserRange, names, restore, launch);
   return out;
 }
 

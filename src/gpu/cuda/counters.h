@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hardware counters of one launch, through CUPTI's range profiler (user range, user replay).
+// Hardware counters of one launch, through CUPTI's range profiler (a range for each kernel, user replay).
 // Not here: which counters a person wants by default, and figures derived from them (worker/counters.*).
 #pragma once
 #include <cuda.h>

@@ -11,7 +11,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "shim/abi/find_cupti.h"
+#include "base/find_cupti.h"
 #include "shim/cuda/cubin.h"
 #include "shim/cuda/device.h"
 #include "shim/cuda/driver.h"

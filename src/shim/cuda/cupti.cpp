@@ -11,7 +11,7 @@
 #include <cstring>
 #include <vector>
 
-#include "shim/abi/find_cupti.h"
+#include "base/find_cupti.h"
 
 namespace klab::shim {
 namespace {

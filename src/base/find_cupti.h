@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a libcupti may lie: the shim opens the first that works, `klab doctor` names the first that is there.
-// Not here: opening one (shim/cuda/cupti.cpp; a front end never does).
+// Where a libcupti may lie: the shim and the worker's counters open the first that works, `klab doctor` names the first
+// that is there. Header only, and of the standard library alone: shims include it.
+// Not here: opening one (a front end never does), nvcc and NVRTC (compile/cuda/toolkit.h).
 #pragma once
 #include <glob.h>
 #include <unistd.h>
@@ -10,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace klab::shim {
+namespace klab {
 
 /// Files that exist, best first, each once. `interpreters`: paths of running or installed programs whose
 /// Python packages count, such as .../bin/python3. Variables are this process's.
@@ -87,4 +88,18 @@ inline std::vector<std::string> cupti_files(const std::vector<std::string>& inte
   return found;
 }
 
-}  // namespace klab::shim
+/// Every python3 of PATH, for cupti_files.
+inline std::vector<std::string> path_interpreters() {
+  std::vector<std::string> found;
+  const char* path = std::getenv("PATH");
+  for (std::string rest = path != nullptr ? path : ""; !rest.empty();) {
+    const std::size_t colon = rest.find(':');
+    const std::string folder = rest.substr(0, colon);
+    rest = colon == std::string::npos ? "" : rest.substr(colon + 1);
+    const std::string python = folder + "/python3";
+    if (!folder.empty() && ::access(python.c_str(), X_OK) == 0) found.push_back(python);
+  }
+  return found;
+}
+
+}  // namespace klab
