@@ -203,7 +203,7 @@ void add_condition_options(CLI::App* verb, RunOptions& o) {
       ->check(CLI::IsMember({"cold", "warm"}));
   verb->add_option("--memory", o.memory, "pool to place memory in: device or host (default: as captured)")
       ->check(CLI::IsMember({"device", "host"}));
-  verb->add_option("--flush-mb", o.flush_mb, "MiB written before each launch to flush caches")
+  verb->add_option("--flush-mb", o.flush_mb, "MiB that go through the caches before each launch: half written, then half read")
       ->check(CLI::Range(0, 65536));
   verb->add_option("--device", o.device, "index, uuid or part of a name (see klab devices)");
   verb->add_option("--budget", o.budget_s, "seconds that the worker may take")

@@ -164,6 +164,19 @@ KLAB_DEVICE void compare_share(const unsigned char* a, const unsigned char* b, u
 
 KLAB_DEVICE void flush_share(u32* data, u32 words, u32 value, u32 lane, u32 lanes) {
   u32 quads = 0;
+  if (value == 0) {
+    u32 seen = 0;
+    if ((address_of(data) & 15) == 0) {
+      quads = words / 4;
+      for (u32 i = lane; i < quads; i += lanes) {
+        const Quad q = reinterpret_cast<const Quad*>(data)[i];
+        seen ^= q.x ^ q.y ^ q.z ^ q.w;
+      }
+    }
+    for (u32 i = 4 * quads + lane; i < words; i += lanes) seen ^= data[i];
+    if (seen == words && lane < words) data[lane] = seen;  // keeps the loads; the buffer is ours
+    return;
+  }
   if ((address_of(data) & 15) == 0) {
     quads = words / 4;
     for (u32 i = lane; i < quads; i += lanes) {

@@ -62,7 +62,7 @@ struct CompareResult {
   std::uint32_t first_offset = 0xffffffff;  // bytes after a_offset
 };
 
-/// "flush". Binding 0: the buffer that is read and written whole. Any grid; each thread strides over it.
+/// "flush". Binding 0: the buffer that is read and written whole, or with value 0 only read. Any grid; each thread strides over it.
 struct FlushPush {
   std::uint32_t words = 0;  // 32-bit words
   std::uint32_t value = 0;  // a different one each time, so that no write can be left out

@@ -46,7 +46,7 @@ struct Conditions {
   std::uint32_t repeats = 5;      // mode repeats: replays with fresh allocations
   CacheState cache = CacheState::cold;
   std::string memory;          // "": as captured; "device"; "host"
-  std::uint64_t flush_mb = 0;  // written before each launch; 0 with cold: twice the last-level cache
+  std::uint64_t flush_mb = 0;  // written, then read, before each launch; 0 with cold: twice the last-level cache
   bool operator==(const Conditions&) const = default;
 };
 void to_json(Json& j, const Conditions& v);

@@ -62,18 +62,18 @@ std::uint64_t flush_bytes(const replay::Conditions& asked, const gpu::Abilities&
   if (abilities.last_level_cache != 0 && answer.device.type == "cpu" &&
       2 * abilities.last_level_cache > kMostCpuFlush) {
     answer.notes.push_back(fmt::format(
-        "this CPU's last-level cache has {} MiB; only {} MiB are written before each launch (--flush-mb {} "
+        "this CPU's last-level cache has {} MiB; only {} MiB are written and read before each launch (--flush-mb {} "
         "writes twice its size)",
         abilities.last_level_cache >> kMiB, kMostCpuFlush >> kMiB, 2 * abilities.last_level_cache >> kMiB));
     return kMostCpuFlush;
   }
   if (abilities.last_level_cache != 0) {
-    answer.notes.push_back(fmt::format("{} MiB, twice the last-level cache, are written before each launch",
+    answer.notes.push_back(fmt::format("{} MiB, twice the last-level cache, are written and read before each launch",
                                        2 * abilities.last_level_cache >> kMiB));
     return 2 * abilities.last_level_cache;
   }
   answer.notes.push_back(
-      fmt::format("the size of the last-level cache is not known here: {} MiB are written before each launch",
+      fmt::format("the size of the last-level cache is not known here: {} MiB are written and read before each launch",
                   kUnknownCacheFlush >> 20));
   return kUnknownCacheFlush;
 }

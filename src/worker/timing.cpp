@@ -18,19 +18,21 @@ constexpr int kWarmUpLaunches = 3, kMostWarmUpLaunches = 100;
 constexpr double kBatchTimeout = 60;  // seconds; a batch is expected to take 0.05
 constexpr std::uint64_t kFlushWindow = 128ull << 20;
 
-/// Klab's flush kernel over a buffer that is larger than the caches.
+/// Klab's flush kernel over a buffer that is larger than the caches: its first half is written, then the second is
+/// read, so that the caches hold nothing of the kernel's and no write of ours is still to come while it runs.
 struct Flusher {
   std::vector<Memory> buffers;
   std::vector<Launch> launches;
 
   static Result<Flusher> create(Gpu& gpu, std::uint64_t bytes) {
     Flusher f;
-    for (std::uint64_t at = 0; at < bytes; at += kFlushWindow) {
-      const std::uint64_t size = std::min(kFlushWindow, bytes - at) / 4 * 4;
+    const std::uint64_t written = bytes / 8 * 4;
+    for (std::uint64_t at = 0, size = 0; at < bytes; at += size) {
+      size = std::min(kFlushWindow, (at < written ? written : bytes) - at) / 4 * 4;
       if (size == 0) break;
       KLAB_TRY(auto memory, gpu.allocate(size));
       const kernels::FlushPush push{static_cast<std::uint32_t>(size / 4),
-                                    0x1234567u + static_cast<std::uint32_t>(at)};
+                                    at < written ? 0x1234567u + static_cast<std::uint32_t>(at) : 0};
       const BuiltinBinding binding{memory.id(), 0, size};
       KLAB_TRY(auto launch, gpu.builtin("flush", std::span(&binding, 1), std::as_bytes(std::span(&push, 1)),
                                         {kernels::striding_grid(size), 1, 1}));

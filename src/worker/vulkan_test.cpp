@@ -152,7 +152,7 @@ TEST_F(VulkanWorker, a_cold_launch_is_flushed_and_the_answer_says_how) {
   r.conditions.iterations = 2;
   const Answer a = ask(r);
   EXPECT_EQ(a.ran.cache, replay::CacheState::cold);
-  EXPECT_THAT(a.notes, ::testing::Contains(HasSubstr("written before each launch")));
+  EXPECT_THAT(a.notes, ::testing::Contains(HasSubstr("before each launch")));
   r.conditions.flush_mb = 4;
   EXPECT_EQ(ask(r).ran.flush_mb, 4u);
 }

@@ -27,7 +27,7 @@ std::string with(std::string bytes, const std::string& from, const std::string& 
 }
 
 TEST(Cubin, kernels_have_their_figures_limits_and_parameters) {
-  const CudaFacts facts = facts_of(kept("cubin/sm_90.cubin")).value();
+  const CudaFacts facts = facts_of(kept("cubin_facts/sm_90.cubin")).value();
   EXPECT_EQ(facts.arch, "sm_90");
   EXPECT_THAT(facts.made_by, HasSubstr("V13.0.88"));
   ASSERT_EQ(facts.kernels.size(), 2u);
@@ -50,7 +50,7 @@ TEST(Cubin, kernels_have_their_figures_limits_and_parameters) {
 }
 
 TEST(Cubin, module_variables_have_their_space_and_size) {
-  const CudaFacts facts = facts_of(kept("cubin/sm_90.cubin")).value();
+  const CudaFacts facts = facts_of(kept("cubin_facts/sm_90.cubin")).value();
   std::string text;
   for (const ModuleVariable& v : facts.variables)
     text += v.name + " " + v.space + " " + std::to_string(v.size) + (v.initialised ? " initialised\n" : "\n");
@@ -60,17 +60,17 @@ TEST(Cubin, module_variables_have_their_space_and_size) {
 }
 
 TEST(Cubin, the_architecture_has_its_suffix) {
-  const CudaFacts facts = facts_of(kept("cubin/sm_120a.cubin")).value();
+  const CudaFacts facts = facts_of(kept("cubin_facts/sm_120a.cubin")).value();
   EXPECT_EQ(facts.arch, "sm_120a");
   EXPECT_EQ(facts.kernel("by_value")->shared_bytes, 512u);
   // Without the assembler's note, the compatibility section says it.
-  const std::string no_note = with(kept("cubin/sm_120a.cubin"), ".note.nv.tkinfo", ".note.nv.xxinfo");
+  const std::string no_note = with(kept("cubin_facts/sm_120a.cubin"), ".note.nv.tkinfo", ".note.nv.xxinfo");
   EXPECT_EQ(facts_of(no_note)->arch, "sm_120a");
-  EXPECT_EQ(facts_of(with(kept("cubin/sm_90.cubin"), ".note.nv.tkinfo", ".note.nv.xxinfo"))->arch, "sm_90");
+  EXPECT_EQ(facts_of(with(kept("cubin_facts/sm_90.cubin"), ".note.nv.tkinfo", ".note.nv.xxinfo"))->arch, "sm_90");
 }
 
 TEST(Cubin, the_header_of_cuda_12_is_read) {
-  std::string bytes = with(with(kept("cubin/sm_90.cubin"), ".note.nv.tkinfo", ".note.nv.xxinfo"), ".nv.compat", ".nv.xxmpat");
+  std::string bytes = with(with(kept("cubin_facts/sm_90.cubin"), ".note.nv.tkinfo", ".note.nv.xxinfo"), ".nv.compat", ".nv.xxmpat");
   bytes[7] = 0x33, bytes[8] = 7;
   bytes[48] = 0x5a, bytes[49] = 0x05, bytes[50] = 0x5a, bytes[51] = 0;
   EXPECT_EQ(facts_of(bytes)->arch, "sm_90");
@@ -80,7 +80,7 @@ TEST(Cubin, the_header_of_cuda_12_is_read) {
 }
 
 TEST(Cubin, whatever_byte_is_damaged_it_is_read_or_refused) {
-  const std::string whole = kept("cubin/sm_90.cubin");
+  const std::string whole = kept("cubin_facts/sm_90.cubin");
   ASSERT_TRUE(looks_like_cubin(std::as_bytes(std::span(whole))));
   for (std::size_t cut = 0; cut < whole.size(); cut += 7) {
     const auto facts = facts_of(whole.substr(0, cut));
@@ -106,7 +106,7 @@ TEST(Cubin, whatever_byte_is_damaged_it_is_read_or_refused) {
 }
 
 TEST(Cubin, spills_come_from_the_assemblers_log) {
-  CudaFacts facts = facts_of(kept("cubin/sm_90.cubin")).value();
+  CudaFacts facts = facts_of(kept("cubin_facts/sm_90.cubin")).value();
   read_spills(
       "ptxas info    : Function properties for by_value\n"
       "    8 bytes stack frame, 12 bytes spill stores, 16 bytes spill loads\n"
@@ -119,7 +119,7 @@ TEST(Cubin, spills_come_from_the_assemblers_log) {
 }
 
 TEST(Cubin, facts_go_through_json_unchanged) {
-  const CudaFacts facts = facts_of(kept("cubin/sm_120a.cubin")).value();
+  const CudaFacts facts = facts_of(kept("cubin_facts/sm_120a.cubin")).value();
   const Json json = facts;
   EXPECT_EQ(Json(json.get<CudaFacts>()), json);
 }

@@ -13,7 +13,7 @@ namespace {
 TEST(Ptx, declares_the_same_interface_as_the_cubin_made_from_it) {
   const fs::path corpus = fs::path(KLAB_SOURCE_DIR) / "fuzz/corpus";
   const CudaFacts ptx = read_ptx(read_file(corpus / "ptx/kept.ptx").value()).value();
-  const std::string bytes = read_file(corpus / "cubin/sm_90.cubin").value();
+  const std::string bytes = read_file(corpus / "cubin_facts/sm_90.cubin").value();
   const CudaFacts cubin = read_cubin(std::as_bytes(std::span(bytes))).value();
   EXPECT_EQ(ptx.arch, "sm_90");
   EXPECT_EQ(ptx.ptx_version, "9.0");

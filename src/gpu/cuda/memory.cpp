@@ -132,10 +132,17 @@ Result<std::shared_ptr<CudaDevice::Backing>> CudaDevice::map_cluster(const Clust
 
 /// Page-locked host memory at its captured address; requests that cannot have it are left for device memory.
 Status CudaDevice::place_host(std::span<const MemoryRequest> requests, std::vector<Memory>& out) {
-  std::vector<AddressRange> wanted;
+  std::vector<AddressRange> wanted, device;
   for (const MemoryRequest& r : requests)
-    if (r.kind == bundle::MemoryKind::pinned_host && r.address != 0) wanted.push_back({r.address, r.size});
+    if (r.address != 0)
+      (r.kind == bundle::MemoryKind::pinned_host ? wanted : device).push_back({r.address, r.size});
+  const std::vector<Cluster> clusters = plan_clusters(device, granule_);
   for (const AddressRange& pages : merge_ranges(wanted, kHostPage)) {
+    // Among device memory it would be in the way of a whole reservation.
+    if (std::any_of(clusters.begin(), clusters.end(), [&](const Cluster& c) {
+          return pages.address < c.reserve.address + c.reserve.size && c.reserve.address < pages.address + pages.size;
+        }))
+      continue;
     void* const at = reinterpret_cast<void*>(pages.address);
     void* const got = ::mmap(at, pages.size, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);

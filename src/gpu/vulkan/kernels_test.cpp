@@ -181,7 +181,13 @@ TEST_F(VulkanKernelsTest, flush_reads_and_writes_every_word) {
   LaunchSpec spec = spec_of(builtin("flush"), {{data, 400'000}}, push_of(push));
   spec.grid = {kernels::striding_grid(400'000), 1, 1};
   run({Step::launch_of(prepare(spec), false)});
-  EXPECT_EQ(read<std::uint32_t>(data, 100'000), std::vector<std::uint32_t>(100'000, 3 * 0x9e3779b1u + 17));
+  const std::vector<std::uint32_t> written(100'000, 3 * 0x9e3779b1u + 17);
+  EXPECT_EQ(read<std::uint32_t>(data, 100'000), written);
+  const kernels::FlushPush only_read{100'000, 0};
+  spec = spec_of(builtin("flush"), {{data, 400'000}}, push_of(only_read));
+  spec.grid = {kernels::striding_grid(400'000), 1, 1};
+  run({Step::launch_of(prepare(spec), false)});
+  EXPECT_EQ(read<std::uint32_t>(data, 100'000), written) << "value 0 only reads";
 }
 
 TEST_F(VulkanKernelsTest, a_kernel_that_does_not_exist_has_no_code) {

@@ -27,12 +27,16 @@ Graphs& graphs() {
   return *the;
 }
 
-bool have_calls() {
+bool can_look() {
   const Driver& d = driver();
-  return d.GraphGetNodes && d.GraphNodeGetType && d.GraphKernelNodeGetParams && d.GraphClone &&
-         d.GraphDestroy && d.GraphDestroyNode && d.GraphNodeFindInClone && d.GraphNodeGetDependencies &&
-         d.GraphInstantiate && d.GraphExecDestroy && d.GraphLaunch && d.GraphKernelNodeGetAttribute &&
-         d.LaunchKernelEx && d.MemAlloc && d.MemFree && d.MemcpyDtoDAsync && d.MemGetInfo;
+  return d.GraphGetNodes && d.GraphNodeGetType && d.GraphKernelNodeGetParams;
+}
+bool can_take_apart() {
+  const Driver& d = driver();
+  return d.GraphClone && d.GraphDestroy && d.GraphDestroyNode && d.GraphNodeFindInClone &&
+         d.GraphNodeGetDependencies && d.GraphInstantiate && d.GraphExecDestroy && d.GraphLaunch &&
+         d.GraphKernelNodeGetAttribute && d.LaunchKernelEx && d.MemAlloc && d.MemFree && d.MemcpyDtoDAsync &&
+         d.MemGetInfo;
 }
 
 // What may run twice without anybody noticing, as long as memory is put back.
@@ -168,6 +172,8 @@ void examine(CUgraph original, GraphCopy& copy) {
     copy.nodes.clear();
     collect_wanted(original, 0, copy.nodes);
   };
+  if (!can_take_apart())
+    return refuse("it runs as a node of a CUDA graph, which this driver cannot take apart (CUDA 12.4 is needed)");
   if (const CUresult r = d.GraphClone(&copy.graph, original); r != CUDA_SUCCESS) {
     copy.graph = nullptr;
     return refuse("it runs as a node of a CUDA graph that cannot be copied (" + failed("cuGraphClone", r) +
@@ -199,7 +205,7 @@ GraphCopy::~GraphCopy() {
 }
 
 void graph_instantiated(CUgraphExec exec, CUgraph graph) {
-  if (exec == nullptr || graph == nullptr || !have_calls()) return;
+  if (exec == nullptr || !can_look()) return;
   Inside guard;
   const Relaxed relaxed;
   std::shared_ptr<GraphCopy> copy;
