@@ -58,7 +58,7 @@ def environment(lab):
         "nvcc": nvcc.splitlines()[-1] if nvcc else "",
         "ncu": next((line for line in ncu.splitlines() if line.startswith("Version")), ""),
         "python": "" if lab.self_test else said_by([lab.python, "-c", PACKAGES]),
-        "kernel": " ".join(os.uname()[i] for i in (0, 2)),
+        "kernel": os.uname().sysname + " " + os.uname().release.split("-")[0],
         "cpus": len(os.sched_getaffinity(0)),
         "conditions": "clocks as the driver sets them; " +
                       (f"{len(uses.splitlines())} other GPU processes" if uses else "no other GPU process"),
@@ -72,7 +72,7 @@ def doctor(ctx, emit):
             done = must(ctx.klab(*args, limit=60))
             if args == ["doctor"]:
                 cuda = [c for c in done.json["checks"] if re.search("cuda|cupti|nvrtc|nvcc", c["name"], re.I)]
-                row["result"] = "; ".join(f"{c['name']}: {c['found']}" for c in cuda)[:400]
+                row["result"] = "; ".join(f"{c['name']}: {c['found']}" for c in cuda).replace(f"{ctx.lab.build}/", "")[:400]
                 bad = [c for c in done.json["checks"] if c["health"] == "missing"]
                 if bad:
                     raise Failure("; ".join(f"{c['name']}: {c['found']}" for c in bad))
