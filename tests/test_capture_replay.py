@@ -155,6 +155,12 @@ def test_sustained_is_refused_for_a_kernel_that_reads_what_it_writes(klab, share
     assert "reads" in done.error["what"]
 
 
+def test_counters_that_the_driver_lacks_are_a_note_and_the_times_stand(klab, shared_bundle):
+    done = klab.ok("replay", shared_bundle("saxpy"), "--counters", "--counter", "mine", "--json")
+    assert done.json["samples_ns"] and "counters" not in done.json
+    assert any("no hardware counters" in note for note in done.json["notes"]), done.json["notes"]
+
+
 def test_pack_and_unpack_keep_everything(klab, shared_bundle):
     bundle = shared_bundle("reduction")
     klab.ok("bundle", "pack", bundle, "x.klabz")

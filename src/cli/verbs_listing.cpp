@@ -138,8 +138,8 @@ int show_dispatches(Cli& cli, const DispatchOptions& o) {
     cli.print_json("dispatches", std::move(answer));
     return 0;
   }
-  fmt::print("{} dispatches of {} kernels: {} on {}{}\n", list.rows.size(), list.kernels.size(), list.source,
-             list.device.name,
+  fmt::print("{} dispatches of {} kernels: {}{}{}\n", list.rows.size(), list.kernels.size(), list.source,
+             list.device.name.empty() ? "" : " on " + list.device.name,
              list.exit_code != 0 ? fmt::format(" (it exited with {})", list.exit_code) : "");
   std::vector<std::vector<std::string>> cells;
   std::size_t more = 0;

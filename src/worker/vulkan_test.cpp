@@ -269,8 +269,9 @@ TEST_F(VulkanWorker, a_nondeterministic_float_sum_is_named) {
     EXPECT_EQ(a.variants[0].validation.masked_bytes, 4u);
     EXPECT_THAT(a.variants[0].validation.reason, HasSubstr("of 2 elements vary"));
   } else {
-    EXPECT_EQ(proof.proof.state, ProofState::differs);
-    GTEST_SKIP() << "this driver sums in one order";
+    // Equal: by chance every replay gave just the captured sum.
+    EXPECT_THAT(proof.proof.state, ::testing::AnyOf(ProofState::differs, ProofState::equal));
+    GTEST_SKIP() << "this driver summed in one order";
   }
 }
 
