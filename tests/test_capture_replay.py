@@ -185,7 +185,8 @@ def test_what_a_program_computed_before_it_crashed_is_not_lost(klab):
 
 def test_endless_replay_runs_out_of_time(klab):
     """The host ended the kernel in the program; nobody does in the replay."""
-    done = klab("capture", "--json", "--no-proof", "--kernel", "main", "-o", "x.klab", "--", example("endless"))
+    done = klab("capture", "--json", "--no-proof", "--drain", "60", "--kernel", "main", "-o", "x.klab", "--",
+                example("endless"))
     assert done.code == 0, repr(done)
     replayed = klab("replay", "x.klab", "--iterations", "1", "--budget", "5", "--json", timeout=120)
     assert replayed.code == 8 and replayed.error["code"] == "timeout", repr(replayed)
