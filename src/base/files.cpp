@@ -69,7 +69,7 @@ Status sync_folder(const fs::path& path) {
   return {};
 }
 
-Status write_file_atomic(const fs::path& path, std::string_view text, unsigned mode) {
+Status write_file_atomic(const fs::path& path, std::string_view text, unsigned mode, bool durable) {
   const fs::path temporary =
       path.parent_path() / fmt::format(".{}.{}.klab-tmp", path.filename().string(), new_id(8));
   Fd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
@@ -81,9 +81,9 @@ Status write_file_atomic(const fs::path& path, std::string_view text, unsigned m
   };
   if (auto s = write_all(fd.get(), std::as_bytes(std::span(text))); !s) return give_up(fail(s.error()));
   if (::fchmod(fd.get(), mode) != 0) return give_up(fail_errno(errno, "fchmod"));
-  if (::fsync(fd.get()) != 0) return give_up(fail_errno(errno, "fsync"));
+  if (durable && ::fsync(fd.get()) != 0) return give_up(fail_errno(errno, "fsync"));
   if (::rename(temporary.c_str(), path.c_str()) != 0) return give_up(fail_errno(errno, "rename"));
-  return sync_folder(path.parent_path());
+  return durable ? sync_folder(path.parent_path()) : Status{};
 }
 
 Status make_folders(const fs::path& path) {

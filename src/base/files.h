@@ -38,9 +38,9 @@ Result<std::string> read_file(const fs::path& path, std::uint64_t max_bytes = 1u
 Status write_all(int fd, std::span<const std::byte> bytes);
 
 /// Temporary file in the same folder, fsync, rename, fsync of the folder: readers see the old file or the new
-/// one. `mode` is the new file's permission bits. Errors: io_failed, disk_full; the old file is then
-/// untouched.
-Status write_file_atomic(const fs::path& path, std::string_view text, unsigned mode = 0600);
+/// one. `mode` is the new file's permission bits. Not `durable`: no fsync, for what a power cut may lose or damage (a
+/// cache that checks its hashes). Errors: io_failed, disk_full; the old file is then untouched.
+Status write_file_atomic(const fs::path& path, std::string_view text, unsigned mode = 0600, bool durable = true);
 
 /// fsync of a folder, so that a rename in it survives a power cut.
 Status sync_folder(const fs::path& path);
