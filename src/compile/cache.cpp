@@ -69,12 +69,12 @@ void store(const fs::path& cache, const fs::path& entry, const std::string& code
   std::error_code ec;
   if (!fs::exists(object, ec) ||
       to_string(hash_text(read_file(object, kMaxBytes).value_or(""))) != answer.hash)
-    if (!write_file_atomic(object, code)) return;
+    if (!write_file_atomic(object, code, 0600, false)) return;
   std::vector<Answer> answers = read_entry(entry);
   answers.insert(answers.begin(), answer);
   if (answers.size() > kMaxPerKey) answers.resize(kMaxPerKey);
   const std::string text = Json(answers).dump(-1, ' ', false, Json::error_handler_t::replace);
-  (void)write_file_atomic(entry, text);
+  (void)write_file_atomic(entry, text, 0600, false);
   prune(cache / "keys");
   prune(cache / "code");
 }

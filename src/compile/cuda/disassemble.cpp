@@ -15,7 +15,7 @@ Result<Disassembly> disassemble_cubin(const std::string& cubin) {
   Scratch scratch;
   if (!scratch.ok()) return fail(scratch.error());
   const std::string file = (scratch.path() / "code.cubin").string();
-  KLAB_TRY_VOID(write_file_atomic(file, cubin));
+  KLAB_TRY_VOID(write_file_atomic(file, cubin, 0600, false));
   std::optional<Error> first;
   for (const std::string name : {"nvdisasm", "cuobjdump"}) {
     const FoundFile tool = find_cuda_program(name);

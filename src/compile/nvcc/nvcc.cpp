@@ -132,7 +132,7 @@ CudaOutcome compile_nvcc(const std::string& text, const std::string& name, const
     std::string quoted = replaced(replaced(shown, "\\", "\\\\"), "\"", "\\\"");
     std::string copy = fmt::format("#line 1 \"{}\"\n{}", quoted, text);
     if (!instantiate.empty()) copy += fmt::format("\n{};\n", instantiate);
-    if (auto s = write_file_atomic(input, copy); !s) {
+    if (auto s = write_file_atomic(input, copy, 0600, false); !s) {
       outcome.code = fail(s.error());
       return outcome;
     }

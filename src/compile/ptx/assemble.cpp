@@ -38,7 +38,7 @@ CudaOutcome by_ptxas(const fs::path& ptxas, const std::string& text, const std::
     return outcome;
   }
   const fs::path input = scratch.path() / "source.ptx", cubin = scratch.path() / "code.cubin";
-  if (auto s = write_file_atomic(input, text); !s) {
+  if (auto s = write_file_atomic(input, text, 0600, false); !s) {
     outcome.code = fail(s.error());
     return outcome;
   }
