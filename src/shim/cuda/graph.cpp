@@ -120,28 +120,8 @@ std::vector<CUgraphNode> nodes_of(CUgraph graph) {
   return nodes;
 }
 
-// Child graphs too: what is in them is refused by name rather than missed.
-bool holds_wanted(CUgraph graph, int depth) {
-  const Driver& d = driver();
-  for (const CUgraphNode node : nodes_of(graph)) {
-    CUgraphNodeType type{};
-    if (d.GraphNodeGetType(node, &type) != CUDA_SUCCESS) continue;
-    if (type == CU_GRAPH_NODE_TYPE_KERNEL) {
-      CUDA_KERNEL_NODE_PARAMS params{};
-      if (d.GraphKernelNodeGetParams(node, &params) == CUDA_SUCCESS && function_of(params) != nullptr &&
-          wanted_kernel(function_of(params), nullptr) != nullptr)
-        return true;
-    } else if (type == CU_GRAPH_NODE_TYPE_GRAPH && depth < 16 && d.GraphChildGraphNodeGetGraph != nullptr) {
-      CUgraph child = nullptr;
-      if (d.GraphChildGraphNodeGetGraph(node, &child) == CUDA_SUCCESS && child != nullptr &&
-          holds_wanted(child, depth + 1))
-        return true;
-    }
-  }
-  return false;
-}
-
-// Wanted kernels in child graphs: their executions count, and are refused.
+// Wanted kernels of a graph, those in child graphs too: what is in them is refused by name rather than
+// missed.
 void collect_wanted(CUgraph graph, int depth, std::vector<GraphNode>& out) {
   const Driver& d = driver();
   for (const CUgraphNode node : nodes_of(graph)) {
@@ -164,16 +144,16 @@ void collect_wanted(CUgraph graph, int depth, std::vector<GraphNode>& out) {
   }
 }
 
-// Fills a copy; a refusal leaves its wanted kernels in it, so that their executions are counted.
-void examine(CUgraph original, GraphCopy& copy) {
+// Fills a copy; a refusal leaves the `wanted` kernels in it, so that their executions are counted.
+void examine(CUgraph original, const std::vector<GraphNode>& wanted, GraphCopy& copy) {
   const Driver& d = driver();
   auto refuse = [&](std::string why) {
     copy.refusal = std::move(why);
-    copy.nodes.clear();
-    collect_wanted(original, 0, copy.nodes);
+    copy.nodes = wanted;
   };
   if (!can_take_apart())
-    return refuse("it runs as a node of a CUDA graph, which this driver cannot take apart (CUDA 12.4 is needed)");
+    return refuse(
+        "it runs as a node of a CUDA graph, which this driver cannot take apart (CUDA 12.4 is needed)");
   if (const CUresult r = d.GraphClone(&copy.graph, original); r != CUDA_SUCCESS) {
     copy.graph = nullptr;
     return refuse("it runs as a node of a CUDA graph that cannot be copied (" + failed("cuGraphClone", r) +
@@ -209,9 +189,11 @@ void graph_instantiated(CUgraphExec exec, CUgraph graph) {
   Inside guard;
   const Relaxed relaxed;
   std::shared_ptr<GraphCopy> copy;
-  if (holds_wanted(graph, 0)) {
+  std::vector<GraphNode> wanted;
+  collect_wanted(graph, 0, wanted);
+  if (!wanted.empty()) {
     copy = std::make_shared<GraphCopy>();
-    examine(graph, *copy);
+    examine(graph, wanted, *copy);
   }
   std::shared_ptr<GraphCopy> old;  // destroyed after the lock
   std::lock_guard hold(graphs().lock);
@@ -231,8 +213,8 @@ void graph_changed(CUgraphExec exec, const char* call) {
 }
 
 void graph_forgotten(CUgraphExec exec) {
-  std::shared_ptr<GraphCopy> old;
   Inside guard;
+  std::shared_ptr<GraphCopy> old;
   std::lock_guard hold(graphs().lock);
   const auto it = graphs().copies.find(exec);
   if (it == graphs().copies.end()) return;

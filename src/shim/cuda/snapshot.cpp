@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "shim/common/link.h"
+#include "shim/common/scan.h"
 #include "shim/cuda/driver.h"
 
 namespace klab::shim {
@@ -395,32 +396,11 @@ bool Snapshot::send(std::uint32_t index, std::uint32_t kind, bool first) {
          refusal_.empty();
 }
 
-// At memory speed: one subtraction and comparison a word, eight words a step.
 void Snapshot::scan(const std::byte* bytes, std::size_t size, bool for_textures) {
-  const std::size_t words = size / 8;
   if (for_textures)
-    for (std::size_t i = 0; i < words; ++i) {
-      std::uint64_t x;
-      std::memcpy(&x, bytes + i * 8, 8);
-      scan_texture_word(x);
-    }
+    scan_words(bytes, size, 0, ~std::uint64_t{0}, [&](std::uint64_t word) { scan_texture_word(word); });
   if (!scanning()) return;
-  const std::uint64_t low = low_, span = high_ - low_;
-  std::size_t i = 0;
-  for (; i + 8 <= words; i += 8) {
-    std::uint64_t w[8];
-    std::memcpy(w, bytes + i * 8, sizeof w);
-    bool any = false;
-    for (std::uint64_t x : w) any |= x - low < span;
-    if (any)
-      for (std::uint64_t x : w)
-        if (x - low < span) reach(x, KLAB_REACHED_POINTER);
-  }
-  for (; i < words; ++i) {
-    std::uint64_t x;
-    std::memcpy(&x, bytes + i * 8, 8);
-    if (x - low < span) reach(x, KLAB_REACHED_POINTER);
-  }
+  scan_words(bytes, size, low_, high_ - low_, [&](std::uint64_t word) { reach(word, KLAB_REACHED_POINTER); });
 }
 
 }  // namespace klab::shim

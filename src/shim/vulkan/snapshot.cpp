@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "shim/common/scan.h"
 #include "shim/vulkan/names.h"
 #include "shim/vulkan/reader.h"
 
@@ -319,25 +320,8 @@ bool Snapshot::send(std::size_t index, std::uint32_t kind, bool scanned) {
   return true;
 }
 
-// At memory speed: one subtraction and comparison a word, eight words a step.
 void Snapshot::scan(const std::byte* bytes, std::size_t size) {
-  const std::uint64_t low = low_, span = high_ - low_;
-  const std::size_t words = size / 8;
-  std::size_t i = 0;
-  for (; i + 8 <= words; i += 8) {
-    std::uint64_t w[8];
-    std::memcpy(w, bytes + i * 8, sizeof w);
-    bool any = false;
-    for (std::uint64_t x : w) any |= x - low < span;
-    if (any)
-      for (std::uint64_t x : w)
-        if (x - low < span) scan_word(x);
-  }
-  for (; i < words; ++i) {
-    std::uint64_t x;
-    std::memcpy(&x, bytes + i * 8, 8);
-    if (x - low < span) scan_word(x);
-  }
+  scan_words(bytes, size, low_, high_ - low_, [&](std::uint64_t word) { scan_word(word); });
 }
 
 void Snapshot::scan_word(std::uint64_t word) {
