@@ -227,6 +227,22 @@ Status build_shader(Lab& lab, const BuildRequest& request, const std::string& te
 
 }  // namespace
 
+void to_json(Json& j, const Built& v) {
+  j = Json{{"variant", v.variant},
+           {"same_code", v.same_code},
+           {"messages", v.compiler.messages},
+           {"compiler", v.compiler.compiler},
+           {"cached", v.compiler.cached},
+           {"compile_ms", v.compiler.compile_ms},
+           {"log", v.compiler.log}};
+  if (v.cuda) {
+    j["cuda"] = *v.cuda;
+    if (v.compiler.cuda) j["module"] = *v.compiler.cuda;
+  } else {
+    j["reflection"] = v.compiler.reflection;
+  }
+}
+
 Result<Built> build_variant(Lab& lab, const BuildRequest& request) {
   KLAB_TRY(OpenBundle opened, open_bundle(lab, request.bundle));
   KLAB_TRY(session::Store * store, lab.store());

@@ -13,6 +13,7 @@ struct Found {
   bool has_own_source = false;  // the bundle holds text that can be written out and edited
   std::string own_source;       // "the PTX"
 };
+void to_json(Json& j, const Found& v);
 /// Looks under request.root. The best candidate is selected for the bundle when it compiles to the captured
 /// code or is its embedded source. Errors: those of variant::find_source.
 Result<Found> find_source(Lab& lab, const fs::path& bundle, std::uint32_t dispatch,
@@ -92,6 +93,7 @@ struct Built {
   bool same_code = false;  // as the captured code, byte for byte; CUDA: the kernel's machine code is
   std::optional<CudaReport> cuda;
 };
+void to_json(Json& j, const Built& v);
 /// Compiles and stores a variant. Errors: compile_failed (messages in `what`, each with file and line),
 /// not_found, usage.
 Result<Built> build_variant(Lab& lab, const BuildRequest& request);

@@ -21,7 +21,7 @@ Result<bundle::Proof> prove(Lab& lab, const fs::path& path, std::uint32_t dispat
   KLAB_TRY_VOID(check_dispatch(opened, dispatch));
   replay::Request request{
       .verb = "proof", .bundle = fs::absolute(opened.reader.path()).string(), .dispatch = dispatch};
-  KLAB_TRY(replay::Answer answer, lab.worker().ask(request, lab.worker_progress(), lab.cancelled));
+  KLAB_TRY(replay::Answer answer, lab.ask(request));
   bundle::Proof proof = answer.proof;
   if (answer.outcome != replay::Outcome::ok) {
     proof = {};

@@ -5,7 +5,35 @@
 
 namespace klab::ops {
 
-Lab::Lab() : home_(klab_home()) {}
+namespace {
+
+/// A worker and a compiler of one's own.
+class OwnEngines : public Engines {
+ public:
+  explicit OwnEngines(fs::path home) : home_(std::move(home)) {}
+  Result<replay::Answer> ask(const replay::Request& request, const replay::OnProgress& progress,
+                             const std::function<bool()>& cancelled,
+                             const std::function<void(unsigned)>&) override {
+    if (!worker_) {
+      (void)make_folders(home_ / "logs");
+      worker_ =
+          std::make_unique<replay::Worker>(replay::Worker::Options{.log = home_ / "logs" / "worker.log"});
+    }
+    return worker_->ask(request, progress, cancelled);
+  }
+  compile::Compiler& compiler() override { return compiler_; }
+
+ private:
+  fs::path home_;
+  std::unique_ptr<replay::Worker> worker_;
+  compile::Compiler compiler_;
+};
+
+}  // namespace
+
+Lab::Lab(std::unique_ptr<Engines> engines) : home_(klab_home()), engines_(std::move(engines)) {
+  if (!engines_) engines_ = std::make_unique<OwnEngines>(home_);
+}
 Lab::~Lab() = default;
 
 Result<session::Store*> Lab::store() {
@@ -16,15 +44,14 @@ Result<session::Store*> Lab::store() {
   return store_.get();
 }
 
-replay::Worker& Lab::worker() {
-  if (!worker_) {
-    (void)make_folders(home_ / "logs");
-    worker_ = std::make_unique<replay::Worker>(replay::Worker::Options{.log = home_ / "logs" / "worker.log"});
-  }
-  return *worker_;
+Result<replay::Answer> Lab::ask(const replay::Request& request) {
+  return engines_->ask(
+      request,
+      [this](const replay::Progress& p) {
+        if (progress) progress(p.text, p.done, p.total);
+      },
+      cancelled, [this](unsigned place) { say(fmt::format("waiting for the device: place {} in its queue", place)); });
 }
-
-compile::Compiler& Lab::compiler() { return compiler_; }
 
 std::string bundle_id(const bundle::Manifest& manifest) {
   std::string text = manifest.index_hash + manifest.made_at;

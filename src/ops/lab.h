@@ -2,6 +2,7 @@
 // What every operation needs: where things are kept, the store, the worker, how to report and to be stopped.
 #pragma once
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -14,17 +15,38 @@
 
 namespace klab::ops {
 
-/// One user's laboratory for the length of a command (later: of the hub). Store and worker start when first
-/// used, so that reading a bundle starts nothing. Thread: one.
+/// Who runs workers and compilers for a Lab. A Lab without one keeps a worker and a compiler of its own, warm for its
+/// life; in the hub they come from pools, and a request waits in the queue of its device (hub/pool.h).
+class Engines {
+ public:
+  virtual ~Engines() = default;
+  /// As replay::Worker::ask. `on_wait` hears the place in the device's queue when it changes, 1 being next.
+  virtual Result<replay::Answer> ask(const replay::Request& request, const replay::OnProgress& progress,
+                                     const std::function<bool()>& cancelled,
+                                     const std::function<void(unsigned place)>& on_wait) = 0;
+  /// Lent until this object ends.
+  virtual compile::Compiler& compiler() = 0;
+};
+
+/// One user's laboratory for the length of a command, or of one call or job in the hub. Store and worker start when
+/// first used, so that reading a bundle starts nothing. Thread: one.
 class Lab {
  public:
-  Lab();
+  explicit Lab(std::unique_ptr<Engines> engines = nullptr);
   ~Lab();
 
   fs::path home() const { return home_; }
   Result<session::Store*> store();
-  replay::Worker& worker();
-  compile::Compiler& compiler();
+  /// Asks a worker, reporting its progress; waits for the device where it is shared.
+  Result<replay::Answer> ask(const replay::Request& request);
+  compile::Compiler& compiler() { return engines_->compiler(); }
+
+  /// Of whom the work is: programs are started with it (capture). Empty: ours.
+  std::map<std::string, std::string> environment;
+  /// The job row (session::Sessions) that this Lab works on; 0: none yet.
+  std::int64_t job = 0;
+  /// "cli", "mcp", "page": stands in a session's log beside what was done.
+  std::string front_end = "cli";
 
   /// A line of progress for a person; may be empty. `done` of `total` steps when total is not 0.
   std::function<void(const std::string& line, std::uint64_t done, std::uint64_t total)> progress;
@@ -37,17 +59,11 @@ class Lab {
   std::function<void(const std::string&)> line_progress() const {
     return [this](const std::string& line) { say(line); };
   }
-  replay::OnProgress worker_progress() const {
-    return [this](const replay::Progress& p) {
-      if (progress) progress(p.text, p.done, p.total);
-    };
-  }
 
  private:
   fs::path home_;
   std::unique_ptr<session::Store> store_;
-  std::unique_ptr<replay::Worker> worker_;
-  compile::Compiler compiler_;
+  std::unique_ptr<Engines> engines_;
 };
 
 /// An opened bundle and its row in the store.

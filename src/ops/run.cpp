@@ -80,7 +80,7 @@ std::string code_path(const OpenBundle& opened, std::uint32_t dispatch, const re
 }  // namespace
 
 Result<Json> list_devices(Lab& lab) {
-  KLAB_TRY(replay::Answer answer, lab.worker().ask({.verb = "devices", .budget_s = 60}, {}, lab.cancelled));
+  KLAB_TRY(replay::Answer answer, lab.ask({.verb = "devices", .budget_s = 60}));
   if (answer.outcome != replay::Outcome::ok) return fail(error_of(answer.outcome, answer.error));
   return answer.devices;
 }
@@ -115,7 +115,7 @@ Result<Replayed> replay_dispatch(Lab& lab, const ReplayRequest& request) {
                       .counters = request.counters,
                       .validate = request.validate,
                       .budget_s = request.budget_s};
-  KLAB_TRY(done.answer, lab.worker().ask(job, lab.worker_progress(), lab.cancelled));
+  KLAB_TRY(done.answer, lab.ask(job));
 
   session::RunRow run{.bundle = opened.id,
                       .dispatch = request.dispatch,
@@ -173,7 +173,7 @@ Result<Compared> compare_variants(Lab& lab, const CompareRequest& request) {
   Compared done;
   done.kernel = opened.dispatch(request.dispatch).name;
   done.dispatch = request.dispatch;
-  KLAB_TRY(done.answer, lab.worker().ask(job, lab.worker_progress(), lab.cancelled));
+  KLAB_TRY(done.answer, lab.ask(job));
   const auto& variants = done.answer.variants;
   session::VerdictRow verdict{.bundle = opened.id, .dispatch = request.dispatch, .variant = b.row->id};
   if (variants.size() != 2 || variants[0].outcome != replay::Outcome::ok) {

@@ -52,6 +52,11 @@ Result<OwnSource> own_source(Lab& lab, const OpenBundle& opened, std::uint32_t i
 
 }  // namespace
 
+void to_json(Json& j, const Found& v) {
+  j = Json{{"candidates", v.candidates}, {"selected", v.selected}};
+  if (v.has_own_source) j["own_source"] = v.own_source;
+}
+
 Result<Found> find_source(Lab& lab, const fs::path& path, std::uint32_t dispatch,
                           const variant::FindRequest& request) {
   KLAB_TRY(OpenBundle opened, open_bundle(lab, path));

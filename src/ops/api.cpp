@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/api.h"
+
+#include <fmt/format.h>
+
+#include "ops/requests.h"
+#include "ops/session.h"
+
+namespace klab::ops {
+namespace {
+
+Result<Json> devices(Lab& lab, const Json& arguments) {
+  KLAB_TRY_VOID(Fields(arguments, "devices").done());
+  KLAB_TRY(Json list, list_devices(lab));
+  return Json{{"devices", std::move(list)}};
+}
+
+Result<Json> run_prove(Lab& lab, const Json& arguments) {
+  std::string bundle;
+  std::uint32_t dispatch = 0;
+  KLAB_TRY_VOID(Fields(arguments, "prove").need("bundle", bundle).take("dispatch", dispatch).done());
+  KLAB_TRY(const bundle::Proof proof, prove(lab, bundle, dispatch));
+  return Json{{"proof", proof}};
+}
+
+Result<Json> run_replay(Lab& lab, const Json& arguments) {
+  KLAB_TRY(const ReplayRequest request, replay_request(arguments));
+  KLAB_TRY(const Replayed done, replay_dispatch(lab, request));
+  return Json(done);
+}
+
+Result<Json> run_compare(Lab& lab, const Json& arguments) {
+  KLAB_TRY(const CompareRequest request, compare_request(arguments));
+  KLAB_TRY(const Compared done, compare_variants(lab, request));
+  return Json(done);
+}
+
+Result<Json> run_build(Lab& lab, const Json& arguments) {
+  KLAB_TRY(const BuildRequest request, build_request(arguments));
+  KLAB_TRY(const Built built, build_variant(lab, request));
+  return Json(built);
+}
+
+Result<Json> source_find(Lab& lab, const Json& arguments) {
+  std::string bundle, root;
+  std::uint32_t dispatch = 0;
+  variant::FindRequest request;
+  KLAB_TRY_VOID(Fields(arguments, "source.find")
+                    .need("bundle", bundle)
+                    .need("root", root)
+                    .take("dispatch", dispatch)
+                    .take("include_folders", request.include_folders)
+                    .take("defines", request.defines)
+                    .done());
+  request.root = root;
+  KLAB_TRY(const Found found, find_source(lab, bundle, dispatch, request));
+  return Json(found);
+}
+
+Result<Json> source_select(Lab& lab, const Json& arguments) {
+  std::string bundle, file;
+  compile::Options options;
+  KLAB_TRY_VOID(
+      Fields(arguments, "source.select").need("bundle", bundle).need("file", file).take("options", options).done());
+  KLAB_TRY_VOID(select_source(lab, bundle, file, options));
+  return Json{{"selected", file}};
+}
+
+Result<Json> source_write(Lab& lab, const Json& arguments) {
+  std::string bundle, file;
+  std::uint32_t dispatch = 0;
+  bool replace = false;
+  KLAB_TRY_VOID(Fields(arguments, "source.write")
+                    .need("bundle", bundle)
+                    .need("file", file)
+                    .take("dispatch", dispatch)
+                    .take("replace", replace)
+                    .done());
+  KLAB_TRY(const WrittenSource written, write_source(lab, bundle, dispatch, file, replace));
+  return Json{{"file", written.file}, {"language", written.language}, {"from", written.from}};
+}
+
+constexpr Verb kVerbs[] = {
+    {"devices", "GPUs that can be replayed on", Uses::device, true, devices},
+    {"prove", "run the proof replay of a captured dispatch again", Uses::device, false, run_prove},
+    {"source.find", "candidates for the kernel's source under a folder", Uses::compiler, false, source_find},
+    {"source.select", "say which file the source is", Uses::nothing, false, source_select},
+    {"source.write", "write out the source that the bundle itself holds", Uses::compiler, false, source_write},
+    {"build", "build a variant of the captured kernel", Uses::compiler, false, run_build},
+    {"replay", "run the captured dispatch alone, timed and validated", Uses::device, false, run_replay},
+    {"compare", "judge a variant: is it right, and how do its times compare", Uses::device, false, run_compare},
+};
+
+}  // namespace
+
+std::span<const Verb> verbs() {
+  static const std::vector<Verb> all = [] {
+    std::vector<Verb> list(std::begin(kVerbs), std::end(kVerbs));
+    for (const Verb& verb : session_verbs()) list.push_back(verb);
+    return list;
+  }();
+  return all;
+}
+
+const Verb* find_verb(std::string_view name) {
+  for (const Verb& verb : verbs())
+    if (verb.name == name) return &verb;
+  return nullptr;
+}
+
+Result<Json> call(Lab& lab, std::string_view name, const Json& arguments) {
+  const Verb* verb = find_verb(name);
+  if (verb == nullptr)
+    return fail(ErrorCode::usage, fmt::format("there is no verb \"{}\"", name.substr(0, 80)), "klab --help names them");
+  try {
+    return verb->run(lab, arguments);
+  } catch (const std::exception& e) {
+    return fail(ErrorCode::internal, fmt::format("{}: {}", name, e.what()), "this is a bug of klab: please report it");
+  }
+}
+
+}  // namespace klab::ops
