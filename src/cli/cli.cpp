@@ -61,6 +61,28 @@ std::string Cli::good(const std::string& text) const { return painted(colours(ST
 std::string Cli::bad(const std::string& text) const { return painted(colours(STDOUT_FILENO), "31", text); }
 std::string Cli::warn(const std::string& text) const { return painted(colours(STDOUT_FILENO), "33", text); }
 
+hub::Client& Cli::client() {
+  if (!client_) client_ = std::make_unique<hub::Client>(hub::Client::Options{.alone = no_hub});
+  return *client_;
+}
+
+Result<Json> Cli::call(const std::string& verb, const Json& arguments) {
+  const auto progress = [this](const hub::Progress& p) {
+    if (lab.progress) lab.progress(p.line, p.done, p.total);
+  };
+  return client().call(verb, arguments, progress, lab.cancelled);
+}
+
+std::string absolute_path(const std::string& path) {
+  std::error_code ec;
+  return path.empty() ? "" : fs::absolute(path, ec).string();
+}
+
+std::string variant_reference(const std::string& text) {
+  std::error_code ec;
+  return fs::is_regular_file(text, ec) ? absolute_path(text) : text;
+}
+
 std::string table(const std::vector<std::vector<std::string>>& rows, const std::string& right) {
   std::vector<std::size_t> widths;
   for (const auto& row : rows)
