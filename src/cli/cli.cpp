@@ -16,6 +16,7 @@ CLI::App* Cli::verb(const std::string& name, const std::string& purpose, const s
   // Wherever a person puts them: `klab --json replay` and `klab replay --json`.
   sub->add_flag("--json", json, "one JSON object on stdout, for machines");
   sub->add_flag("-q,--quiet", quiet, "no progress on stderr");
+  sub->add_flag("--no-hub", no_hub, "do the work inside this process");
   return sub;
 }
 

@@ -70,6 +70,7 @@ void add_listing_verbs(Cli& cli);  // devices, doctor, dispatches, completions
 void add_capture_verbs(Cli& cli);  // capture, inspect, bundle
 void add_source_verbs(Cli& cli);   // source, build, save
 void add_run_verbs(Cli& cli);      // replay, compare
+void add_mcp_verb(Cli& cli);
 /// The program that stood after "--". Errors: usage when nothing did.
 Result<std::vector<std::string>> program_of(const Cli& cli, const std::string& verb);
 
