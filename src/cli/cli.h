@@ -71,6 +71,9 @@ void add_capture_verbs(Cli& cli);  // capture, inspect, bundle
 void add_source_verbs(Cli& cli);   // source, build, save
 void add_run_verbs(Cli& cli);      // replay, compare
 void add_mcp_verb(Cli& cli);
+void add_session_verbs(Cli& cli);
+void add_session_run_verbs(Cli& cli, CLI::App* session);  // run, compare
+void add_session_build_verb(Cli& cli, CLI::App* session);
 /// The program that stood after "--". Errors: usage when nothing did.
 Result<std::vector<std::string>> program_of(const Cli& cli, const std::string& verb);
 

@@ -11,8 +11,8 @@ namespace klab::cli {
 namespace {
 
 struct RunOptions {
-  std::string bundle, variant = "baseline", against = "baseline", condition = "isolated", cache, memory,
-                      device;
+  std::string bundle, session, variant = "baseline", against = "baseline", condition = "isolated", cache,
+                               memory, device;
   std::uint32_t dispatch = 0, iterations = 20, repeats = 5;
   std::uint64_t flush_mb = 0;
   double budget_s = 600;
@@ -34,6 +34,11 @@ Result<replay::Conditions> conditions_of(const RunOptions& o) {
   else if (c.mode == replay::Mode::sustained)
     c.cache = replay::CacheState::warm;
   return c;
+}
+
+/// Which capture: a bundle, or the session that has it.
+Json place_of(const RunOptions& o) {
+  return o.session.empty() ? Json{{"bundle", absolute_path(o.bundle)}} : Json{{"session", o.session}};
 }
 
 std::string conditions_line(const replay::Conditions& c) {
@@ -140,26 +145,27 @@ void print_replay(const Cli& cli, const Json& done, bool validated) {
   print_notes(done);
 }
 
+/// `klab replay BUNDLE` and `klab session run ID`.
 int do_replay(Cli& cli, const RunOptions& o) {
   auto conditions = conditions_of(o);
   if (!conditions) return cli.report(conditions.error());
   Json arguments = ops::condition_arguments(*conditions);
   arguments.update(ops::launch_arguments(o.launch));
-  arguments.update({{"bundle", absolute_path(o.bundle)},
-                    {"dispatch", o.dispatch},
+  arguments.update(place_of(o));
+  arguments.update({{"dispatch", o.dispatch},
                     {"variant", variant_reference(o.variant)},
                     {"device", o.device},
                     {"counters", counters_of(o)},
                     {"validate", !o.no_validate},
                     {"budget_s", o.budget_s}});
-  auto done = cli.call("replay", arguments);
+  auto done = cli.call(o.session.empty() ? "replay" : "session.run", arguments);
   if (!done) return cli.report(done.error());
   const int code =
       o.no_validate ? 0
                     : correctness_exit(done->at("validation").at("correctness").get<validate::Correctness>(),
                                        done->at("outcome").get<replay::Outcome>());
   if (cli.json)
-    cli.print_json("replay", std::move(*done));
+    cli.print_json(o.session.empty() ? "replay" : "session run", std::move(*done));
   else
     print_replay(cli, *done, !o.no_validate);
   return code;
@@ -169,13 +175,13 @@ int do_compare(Cli& cli, const RunOptions& o) {
   auto conditions = conditions_of(o);
   if (!conditions) return cli.report(conditions.error());
   Json arguments = ops::condition_arguments(*conditions);
-  arguments.update({{"bundle", absolute_path(o.bundle)},
-                    {"dispatch", o.dispatch},
+  arguments.update(place_of(o));
+  arguments.update({{"dispatch", o.dispatch},
                     {"variant", variant_reference(o.variant)},
                     {"against", variant_reference(o.against)},
                     {"device", o.device},
                     {"budget_s", o.budget_s}});
-  auto answer = cli.call("compare", arguments);
+  auto answer = cli.call(o.session.empty() ? "compare" : "session.compare", arguments);
   if (!answer) return cli.report(answer.error());
   Json done = std::move(*answer);
   const Json &verdict = done.at("verdict"), &variants = done.at("variants");
@@ -184,7 +190,7 @@ int do_compare(Cli& cli, const RunOptions& o) {
   const int code = correctness_exit(correctness, both ? variants[1].at("outcome").get<replay::Outcome>()
                                                       : done.at("outcome").get<replay::Outcome>());
   if (cli.json) {
-    cli.print_json("compare", std::move(done));
+    cli.print_json(o.session.empty() ? "compare" : "session compare", std::move(done));
     return code;
   }
   // A file given as variant was built and has a name of its own now.
@@ -210,12 +216,16 @@ int do_compare(Cli& cli, const RunOptions& o) {
   }
   print_notes(done);
   if (correctness == validate::Correctness::correct)
-    fmt::print("next: klab save {} --variant {}\n", o.bundle, name);
+    fmt::print("next: klab {} {} --variant {}\n", o.session.empty() ? "save" : "session save",
+               o.session.empty() ? o.bundle : o.session, name);
   return code;
 }
 
-void add_condition_options(CLI::App* verb, RunOptions& o) {
-  verb->add_option("bundle", o.bundle, "NAME.klab")->required();
+void add_condition_options(CLI::App* verb, RunOptions& o, bool of_session) {
+  if (of_session)
+    verb->add_option("session", o.session, "its id")->required();
+  else
+    verb->add_option("bundle", o.bundle, "NAME.klab")->required();
   verb->add_option("--dispatch", o.dispatch, "which dispatch of the bundle")->capture_default_str();
   verb->add_option("--iterations", o.iterations, "timed launches")
       ->check(CLI::Range(1u, 10000u))
@@ -243,33 +253,54 @@ void add_condition_options(CLI::App* verb, RunOptions& o) {
 
 }  // namespace
 
-void add_run_verbs(Cli& cli) {
-  auto replay_options = std::make_shared<RunOptions>();
-  auto* replay =
-      cli.verb("replay", "run the captured dispatch alone, timed, its inputs restored before each launch",
-               "klab replay matmul.klab --iterations 100 --variant faster");
-  add_condition_options(replay, *replay_options);
-  replay->add_option("--variant", replay_options->variant, "name, id, or a source or binary file")
-      ->capture_default_str();
-  replay->add_flag(
-      "--counters", replay_options->counters,
-      "read hardware counters too (memory bytes, hit rates, operations, stalls), in passes of their own");
-  replay
-      ->add_option("--counter", replay_options->counter_names,
-                   "one counter by the vendor's name; may be repeated")
-      ->type_name("NAME");
-  replay->add_flag("--no-validate", replay_options->no_validate, "do not check the results");
-  add_launch_options(replay, replay_options->launch);
-  cli.run_on(replay, [&cli, replay_options] { return do_replay(cli, *replay_options); });
+namespace {
 
-  auto compare_options = std::make_shared<RunOptions>();
-  auto* compare = cli.verb("compare", "judge a variant: is it right, and how do its times compare",
-                           "klab compare matmul.klab --variant faster");
-  add_condition_options(compare, *compare_options);
-  compare->add_option("--variant", compare_options->variant, "name, id, or a source or binary file")
-      ->required();
-  compare->add_option("--against", compare_options->against, "the reference")->capture_default_str();
-  cli.run_on(compare, [&cli, compare_options] { return do_compare(cli, *compare_options); });
+void add_replay(Cli& cli, CLI::App* verb, bool of_session) {
+  auto options = std::make_shared<RunOptions>();
+  add_condition_options(verb, *options, of_session);
+  verb->add_option("--variant", options->variant, "name, id, or a source or binary file")
+      ->capture_default_str();
+  verb->add_flag(
+      "--counters", options->counters,
+      "read hardware counters too (memory bytes, hit rates, operations, stalls), in passes of their own");
+  verb->add_option("--counter", options->counter_names, "one counter by the vendor's name; may be repeated")
+      ->type_name("NAME");
+  verb->add_flag("--no-validate", options->no_validate, "do not check the results");
+  add_launch_options(verb, options->launch);
+  cli.run_on(verb, [&cli, options] { return do_replay(cli, *options); });
+}
+
+void add_compare(Cli& cli, CLI::App* verb, bool of_session) {
+  auto options = std::make_shared<RunOptions>();
+  add_condition_options(verb, *options, of_session);
+  verb->add_option("--variant", options->variant, "name, id, or a source or binary file")->required();
+  verb->add_option("--against", options->against, "the reference")->capture_default_str();
+  cli.run_on(verb, [&cli, options] { return do_compare(cli, *options); });
+}
+
+}  // namespace
+
+void add_run_verbs(Cli& cli) {
+  add_replay(
+      cli,
+      cli.verb("replay", "run the captured dispatch alone, timed, its inputs restored before each launch",
+               "klab replay matmul.klab --iterations 100 --variant faster"),
+      false);
+  add_compare(cli,
+              cli.verb("compare", "judge a variant: is it right, and how do its times compare",
+                       "klab compare matmul.klab --variant faster"),
+              false);
+}
+
+void add_session_run_verbs(Cli& cli, CLI::App* session) {
+  add_replay(cli,
+             cli.verb("run", "time a variant (or the baseline) and check its results",
+                      "klab session run s1234567 --variant faster", session),
+             true);
+  add_compare(cli,
+              cli.verb("compare", "judge a variant: is it right, and how do its times compare",
+                       "klab session compare s1234567 --variant faster", session),
+              true);
 }
 
 }  // namespace klab::cli

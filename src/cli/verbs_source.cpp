@@ -73,7 +73,7 @@ compile::Options compiler_options(const SourceOptions& o, const std::string& opt
 
 struct BuildOptions {
   SourceOptions common;
-  std::string source, name, optimisation, target;
+  std::string session, source, name, optimisation, target;
   bool debug_info = false;
   ops::LaunchText launch;
   ops::CudaBuild cuda;
@@ -196,11 +196,12 @@ int do_build(Cli& cli, const BuildOptions& o) {
   if (o.no_line_info) request.cuda.line_info = false;
   request.instructions = true;
   Json arguments = ops::build_arguments(request);
-  arguments["bundle"] = absolute_path(o.common.bundle);
-  auto built = cli.call("build", arguments);
+  const bool of_session = !o.session.empty();
+  arguments[of_session ? "session" : "bundle"] = of_session ? o.session : absolute_path(o.common.bundle);
+  auto built = cli.call(of_session ? "session.build" : "build", arguments);
   if (!built) return cli.report(built.error());
   if (cli.json) {
-    cli.print_json("build", std::move(*built));
+    cli.print_json(of_session ? "session build" : "build", std::move(*built));
     return 0;
   }
   const std::string name = built->at("variant").at("name");
@@ -209,7 +210,8 @@ int do_build(Cli& cli, const BuildOptions& o) {
   for (const auto& m : built->at("messages").get<std::vector<compile::Message>>())
     fmt::print("  {}:{}: {}: {}\n", m.file, m.line, to_string(m.severity), m.text);
   if (built->contains("cuda")) print_cuda(cli, *built);
-  fmt::print("next: klab compare {} --variant {}\n", o.common.bundle, name);
+  fmt::print("next: klab {} {} --variant {}\n", of_session ? "session compare" : "compare",
+             of_session ? o.session : o.common.bundle, name);
   return 0;
 }
 
@@ -327,6 +329,54 @@ void add_launch_options(CLI::App* verb, ops::LaunchText& launch) {
   verb->add_option("--subgroup-size", launch.subgroup_size, "required subgroup size");
 }
 
+namespace {
+
+void add_build(Cli& cli, CLI::App* build, bool of_session) {
+  auto build_options = std::make_shared<BuildOptions>();
+  if (of_session)
+    build->add_option("session", build_options->session, "its id")->required();
+  else
+    build->add_option("bundle", build_options->common.bundle, "NAME.klab")->required();
+  build->add_option(
+      "--source", build_options->source,
+      ".comp, .glsl, .spv, .spvasm; .cu, .cuh, .ptx, .cubin; without it only the launch differs");
+  build->add_option("--name", build_options->name, "name of the variant (default: the file's)");
+  add_compiler_options(build, build_options->common);
+  build->add_option("-O,--optimisation", build_options->optimisation, "none, size or performance")
+      ->check(CLI::IsMember({"none", "size", "performance"}));
+  build->add_option("--target-env", build_options->target, "vulkan1.0 .. vulkan1.3");
+  build->add_flag("-g,--debug-info", build_options->debug_info,
+                  "keep names and lines (CUDA: lines are kept anyway)");
+  ops::CudaBuild& cuda = build_options->cuda;
+  build->add_option("--compiler", cuda.compiler, "CUDA: auto (NVRTC where it can, else nvcc), nvrtc or nvcc")
+      ->check(CLI::IsMember({"auto", "nvrtc", "nvcc"}));
+  build->add_option("--arch", cuda.arch, "CUDA: architecture, sm_90a (default: the captured device's)");
+  build->add_option("--kernel", cuda.kernel,
+                    "CUDA: the kernel that takes the captured one's place, 'saxpy<float, 4>'");
+  build->add_option("--std", cuda.standard, "CUDA: language standard, c++17");
+  build->add_option("--maxrregcount", build_options->max_registers, "CUDA: most registers a thread may have")
+      ->check(CLI::Range(1u, 255u));
+  build->add_flag("--use_fast_math", build_options->fast_math, "CUDA: fast, less exact arithmetic");
+  build->add_flag("--no-lineinfo", build_options->no_line_info, "CUDA: leave out line information");
+  build->add_option("--option", cuda.extra, "CUDA: handed to the compiler as it is: --option=--fmad=false")
+      ->allow_extra_args(false);
+  build->add_option(
+      "--compile-commands", build_options->compile_commands,
+      "CUDA: compile_commands.json with the file's options (default: looked for above the source)");
+  build->add_flag("--no-compile-commands", cuda.no_compile_commands, "CUDA: do not look for one");
+  add_launch_options(build, build_options->launch);
+  cli.run_on(build, [&cli, build_options] { return do_build(cli, *build_options); });
+}
+
+}  // namespace
+
+void add_session_build_verb(Cli& cli, CLI::App* session) {
+  add_build(cli,
+            cli.verb("build", "build a variant of the captured kernel",
+                     "klab session build s1234567 --source faster.comp", session),
+            true);
+}
+
 void add_source_verbs(Cli& cli) {
   auto source_options = std::make_shared<SourceOptions>();
   auto* source = cli.verb("source", "the file that the captured kernel comes from",
@@ -369,39 +419,10 @@ void add_source_verbs(Cli& cli) {
   write->add_flag("--replace", source_options->replace, "overwrite the file");
   cli.run_on(write, [&cli, source_options] { return do_write_source(cli, *source_options); });
 
-  auto build_options = std::make_shared<BuildOptions>();
-  auto* build = cli.verb("build", "build a variant of the captured kernel",
-                         "klab build matmul.klab --source faster.cu -D TILE=32");
-  build->add_option("bundle", build_options->common.bundle, "NAME.klab")->required();
-  build->add_option(
-      "--source", build_options->source,
-      ".comp, .glsl, .spv, .spvasm; .cu, .cuh, .ptx, .cubin; without it only the launch differs");
-  build->add_option("--name", build_options->name, "name of the variant (default: the file's)");
-  add_compiler_options(build, build_options->common);
-  build->add_option("-O,--optimisation", build_options->optimisation, "none, size or performance")
-      ->check(CLI::IsMember({"none", "size", "performance"}));
-  build->add_option("--target-env", build_options->target, "vulkan1.0 .. vulkan1.3");
-  build->add_flag("-g,--debug-info", build_options->debug_info,
-                  "keep names and lines (CUDA: lines are kept anyway)");
-  ops::CudaBuild& cuda = build_options->cuda;
-  build->add_option("--compiler", cuda.compiler, "CUDA: auto (NVRTC where it can, else nvcc), nvrtc or nvcc")
-      ->check(CLI::IsMember({"auto", "nvrtc", "nvcc"}));
-  build->add_option("--arch", cuda.arch, "CUDA: architecture, sm_90a (default: the captured device's)");
-  build->add_option("--kernel", cuda.kernel,
-                    "CUDA: the kernel that takes the captured one's place, 'saxpy<float, 4>'");
-  build->add_option("--std", cuda.standard, "CUDA: language standard, c++17");
-  build->add_option("--maxrregcount", build_options->max_registers, "CUDA: most registers a thread may have")
-      ->check(CLI::Range(1u, 255u));
-  build->add_flag("--use_fast_math", build_options->fast_math, "CUDA: fast, less exact arithmetic");
-  build->add_flag("--no-lineinfo", build_options->no_line_info, "CUDA: leave out line information");
-  build->add_option("--option", cuda.extra, "CUDA: handed to the compiler as it is: --option=--fmad=false")
-      ->allow_extra_args(false);
-  build->add_option(
-      "--compile-commands", build_options->compile_commands,
-      "CUDA: compile_commands.json with the file's options (default: looked for above the source)");
-  build->add_flag("--no-compile-commands", cuda.no_compile_commands, "CUDA: do not look for one");
-  add_launch_options(build, build_options->launch);
-  cli.run_on(build, [&cli, build_options] { return do_build(cli, *build_options); });
+  add_build(cli,
+            cli.verb("build", "build a variant of the captured kernel",
+                     "klab build matmul.klab --source faster.cu -D TILE=32"),
+            false);
 
   auto save_options = std::make_shared<SaveOptions>();
   auto* save =

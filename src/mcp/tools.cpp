@@ -58,9 +58,9 @@ class Bench {
       const Json progress = seen.value("progress", Json::object());
       if (ended(row.at("state").get<std::string>())) {
         const Json result = row.value("result", Json::object());
-        if (result.contains("error"))
+        if (result.is_object() && result.contains("error"))
           return fail(decode_json<Error>(result["error"], "job").value_or(Error{}));
-        if (result.contains("result")) return result["result"];
+        if (row["state"] == "done") return result.is_object() && result.contains("result") ? result["result"] : result;
         return fail(row["state"] == "cancelled" ? ErrorCode::interrupted : ErrorCode::worker_lost,
                     fmt::format("job {} ended as {}", job.dump(), row["state"].get<std::string>()),
                     "start the action again");

@@ -30,7 +30,8 @@ fs::path session_folder(const fs::path& home, const std::string& id) { return ho
 fs::path next_capture(const fs::path& folder) {
   std::error_code ec;
   for (int n = 1;; ++n)
-    if (fs::path path = folder / fmt::format("capture-{}.klab", n); !fs::exists(fs::symlink_status(path, ec))) return path;
+    if (fs::path path = folder / fmt::format("capture-{}.klab", n); !fs::exists(fs::symlink_status(path, ec)))
+      return path;
 }
 
 FreedFiles delete_inputs(const fs::path& folder) {

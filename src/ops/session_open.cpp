@@ -45,19 +45,22 @@ Result<OpenRequest> open_request(const Lab& lab, const Json& arguments) {
     if (one.find('\0') != std::string::npos)
       return fail(ErrorCode::usage, "session.open: an argument of the program has a NUL byte in it");
   }
-  if (r.program.size() > kMostArguments || bytes > kMostArgumentBytes || (!r.program.empty() && r.program[0].empty()))
-    return fail(ErrorCode::usage, "session.open: that is no command line", "program: [\"./program\", \"its\", \"arguments\"]");
+  if (r.program.size() > kMostArguments || bytes > kMostArgumentBytes ||
+      (!r.program.empty() && r.program[0].empty()))
+    return fail(ErrorCode::usage, "session.open: that is no command line",
+                "program: [\"./program\", \"its\", \"arguments\"]");
   return r;
 }
 
-// Caps come from klab.toml; at the command line the user may say otherwise, a front end that speaks for somebody else
-// may only ask for less.
+// Caps come from klab.toml; at the command line the user may say otherwise, a front end that speaks for
+// somebody else may only ask for less.
 template <class T>
 Status limit(const Lab& lab, const char* name, const std::optional<T>& asked, T& value) {
   if (!asked) return {};
   if (*asked < 1) return fail(ErrorCode::usage, fmt::format("session.open: {} must be 1 or more", name));
   if (*asked > value && lab.front_end != "cli")
-    return fail(ErrorCode::cap_reached, fmt::format("session.open: {} is {} here, {} was asked for", name, value, *asked),
+    return fail(ErrorCode::cap_reached,
+                fmt::format("session.open: {} is {} here, {} was asked for", name, value, *asked),
                 fmt::format("the user raises {} in klab.toml", name));
   value = *asked;
   return {};
@@ -75,18 +78,21 @@ Result<Json> session_open(Lab& lab, const Json& arguments) {
   KLAB_TRY_VOID(limit(lab, "worker_budget_s", r.worker_budget_s, settings.worker_budget_s));
   KLAB_TRY_VOID(limit(lab, "job_log_bytes", r.job_log_bytes, settings.job_log_bytes));
 
-  session::SessionRow row{.name = r.name, .made_by = r.made_by, .program = r.program, .max_runs = settings.max_runs};
+  session::SessionRow row{
+      .name = r.name, .made_by = r.made_by, .program = r.program, .max_runs = settings.max_runs};
   Json environment = Json::object();
   if (!r.program_name.empty()) {
     const auto it = settings.programs.find(r.program_name);
     if (it == settings.programs.end()) {
       std::string names;
       for (const auto& [name, p] : settings.programs) names += (names.empty() ? "" : ", ") + name;
-      return fail(ErrorCode::not_allowed, fmt::format("klab.toml names no program \"{}\"", r.program_name.substr(0, 80)),
+      return fail(ErrorCode::not_allowed,
+                  fmt::format("klab.toml names no program \"{}\"", r.program_name.substr(0, 80)),
                   names.empty() ? "the user adds [programs.NAME] there" : "it names " + names);
     }
     if (!row.program.empty())
-      return fail(ErrorCode::usage, "session.open: program and program_name are both given", "give one of them");
+      return fail(ErrorCode::usage, "session.open: program and program_name are both given",
+                  "give one of them");
     row.program = it->second.argv;
     if (r.working_folder.empty()) r.working_folder = it->second.working_folder;
     for (const auto& [name, value] : it->second.environment) environment[name] = value;
@@ -99,18 +105,22 @@ Result<Json> session_open(Lab& lab, const Json& arguments) {
   KLAB_TRY(settings.allow_save, canonical_roots(settings.allow_save));
   for (const std::string& folder : settings.allow_save)
     if (!beneath(row.roots, folder))
-      return fail(ErrorCode::not_allowed, fmt::format("allow_save: {} is not beneath the session's roots", folder));
+      return fail(ErrorCode::not_allowed,
+                  fmt::format("allow_save: {} is not beneath the session's roots", folder));
   row.working_folder = r.working_folder.empty() ? row.roots[0] : r.working_folder;
   std::error_code ec;
   if (row.working_folder[0] != '/' || row.working_folder.find('\0') != std::string::npos ||
       !fs::is_directory(row.working_folder, ec))
-    return fail(ErrorCode::not_found, fmt::format("working_folder {}: no such folder", row.working_folder.substr(0, 300)),
+    return fail(ErrorCode::not_found,
+                fmt::format("working_folder {}: no such folder", row.working_folder.substr(0, 300)),
                 "give the absolute path of a folder");
   row.settings = settings;
   row.settings["environment"] = environment;
 
   if (!r.bundle.empty()) {
-    if (r.bundle[0] != '/') return fail(ErrorCode::usage, fmt::format("bundle {} is not an absolute path", r.bundle.substr(0, 300)));
+    if (r.bundle[0] != '/')
+      return fail(ErrorCode::usage,
+                  fmt::format("bundle {} is not an absolute path", r.bundle.substr(0, 300)));
     fs::path bundle = r.bundle;
     if (lab.front_end != "cli") {  // at the command line the user names it himself
       auto allowed = open_allowed(row.roots, r.bundle, PathKind::folder);
@@ -129,7 +139,8 @@ Result<Json> session_open(Lab& lab, const Json& arguments) {
   session::Sessions sessions = store->sessions();
   KLAB_TRY(session::SessionRow opened, sessions.open(row));
   if (!row.bundle.empty()) {
-    KLAB_TRY(opened, sessions.move(opened.id, session::Move::capture, Json{{"bundle", row.bundle_path}, {"given", true}}));
+    KLAB_TRY(opened, sessions.move(opened.id, session::Move::capture,
+                                   Json{{"bundle", row.bundle_path}, {"given", true}}));
   }
   KLAB_TRY_VOID(make_folders(session_folder(lab.home(), opened.id)));
   return with_session(Json::object(), opened);

@@ -19,8 +19,8 @@ class Attached {
       : lab_(lab), progress_(lab.progress), session_(lab.session), job_(lab.job) {
     lab.session = session;
     lab.job = job;
-    lab.progress = [outer = progress_, &log, last = std::string()](const std::string& line, std::uint64_t done,
-                                                                   std::uint64_t total) mutable {
+    lab.progress = [outer = progress_, &log, last = std::string()](
+                       const std::string& line, std::uint64_t done, std::uint64_t total) mutable {
       if (line != last) log.line(last = line);
       if (outer) outer(line, done, total);
     };
@@ -63,7 +63,8 @@ Json next_actions(const session::SessionRow& row) {
       list.push_back(action("session.run", "time the baseline or a variant under stated conditions"));
       list.push_back(action("session.build", "build a variant from an edited source"));
       list.push_back(action("session.compare", "judge a variant: is it right, and how do its times compare"));
-      if (row.state != State::captured) list.push_back(action("session.save", "write a correct variant back"));
+      if (row.state != State::captured)
+        list.push_back(action("session.save", "write a correct variant back"));
       list.push_back(action("session.report", "the evidence so far"));
       break;
     case State::running:
@@ -85,8 +86,8 @@ Json with_session(Json answer, const session::SessionRow& row) {
   return answer;
 }
 
-Result<Json> work_in_session(Lab& lab, const std::string& id, const std::string& kind, Move move, const Json& request,
-                             const std::function<Result<Json>(SessionWork&)>& body) {
+Result<Json> work_in_session(Lab& lab, const std::string& id, const std::string& kind, Move move,
+                             const Json& request, const std::function<Result<Json>(SessionWork&)>& body) {
   KLAB_TRY(session::Store * store, lab.store());
   session::Sessions sessions = store->sessions();
   KLAB_TRY(const session::SessionRow before, sessions.get(id));
@@ -153,7 +154,8 @@ Result<capture::Target> session_target(SessionWork& work, double limit_s) {
                 "open a session with one: klab session open -- ./program, or [programs.NAME] in klab.toml");
   capture::Target target{.argv = work.row.program, .working_folder = work.row.working_folder};
   for (const auto& [name, value] : work.lab.environment) target.environment[name] = value;
-  if (const auto own = work.row.settings.find("environment"); own != work.row.settings.end() && own->is_object())
+  if (const auto own = work.row.settings.find("environment");
+      own != work.row.settings.end() && own->is_object())
     for (const auto& [name, value] : own->items())
       if (value.is_string()) target.environment[name] = value.get<std::string>();
   target.limit = std::chrono::milliseconds(static_cast<std::int64_t>(limit_s * 1000));
@@ -164,7 +166,8 @@ Result<capture::Target> session_target(SessionWork& work, double limit_s) {
 
 Result<fs::path> session_bundle(const session::SessionRow& row) {
   if (row.bundle_path.empty())
-    return fail(ErrorCode::illegal_state, fmt::format("session {} has no capture yet", row.id), "capture the dispatch first");
+    return fail(ErrorCode::illegal_state, fmt::format("session {} has no capture yet", row.id),
+                "capture the dispatch first");
   return fs::path(row.bundle_path);
 }
 
