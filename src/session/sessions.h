@@ -82,6 +82,7 @@ class Sessions {
   Status start_job(std::int64_t id);
   Status end_job(std::int64_t id, JobState state, const Json& result);
   Result<JobRow> job(std::int64_t id);
+  Status set_job_log(std::int64_t id, const std::string& log);
   Result<std::vector<JobRow>> jobs(const std::string& session, std::int64_t limit = 200);
   /// Jobs whose process is gone become `lost`, and a session that was running one becomes idle (captured
   /// before its first run). Nothing else is touched. Returns how many.
