@@ -49,6 +49,7 @@ constexpr Row kRows[] = {
     {ErrorCode::interrupted, "interrupted", 130},
     {ErrorCode::mode_mismatch, "mode_mismatch", 1},
     {ErrorCode::illegal_state, "illegal_state", 1},
+    {ErrorCode::not_allowed, "not_allowed", 1},
 };
 
 }  // namespace

@@ -42,6 +42,7 @@ enum class ErrorCode : std::uint16_t {
   interrupted = 27,     // SIGINT
   mode_mismatch = 28,   // the mode that ran is not the one asked for
   illegal_state = 29,   // a move that the session's state does not allow
+  not_allowed = 30,     // a path or program that the user did not allow
 };
 
 std::string_view to_string(ErrorCode code);

@@ -99,6 +99,15 @@ Result<Captured> capture(const CaptureRequest& request, const OnProgress& progre
   Collector collector(request, std::move(writer), max_bytes, free_bytes, progress);
   KLAB_TRY(const Ended ended,
            serve(request.target, collector, request.stop_after_capture, cancelled));
+  if (collector.preview_bytes_) {
+    Captured preview;
+    preview.captured_bytes = *collector.preview_bytes_;
+    preview.kernel = collector.preview_name_;
+    preview.shim_ms = collector.waited_ms_;
+    preview.target_exit = ended.status.signal != 0 ? 128 + ended.status.signal : ended.status.code;
+    preview.warnings = collector.warnings_;
+    return preview;
+  }
   if (collector.error_) return fail(*collector.error_);
   if (!collector.sealed_) {
     Error error = nothing_captured(request, ended, collector);

@@ -19,6 +19,7 @@ struct Target {
   std::map<std::string, std::optional<std::string>> environment;
   std::chrono::milliseconds limit = std::chrono::minutes(10);  // then the target is ended: timeout
   bool quiet = false;  // target's stdout goes to stderr unless quiet, then it is dropped
+  int output = -1;     // when set: the target's stdout and stderr go there, and it has no input
 };
 
 using OnProgress = std::function<void(const std::string& line)>;
@@ -40,11 +41,13 @@ struct CaptureRequest {
   bool stop_after_capture = false;  // else the program goes on to its normal end
   fs::path bundle;                  // NAME.klab
   bool replace = false;
+  bool preview = false;  // only find out how much would be captured; no bundle is made
 };
 
 struct Captured {
-  bundle::Writer::Sealed sealed;
+  bundle::Writer::Sealed sealed;     // empty after a preview
   std::uint64_t captured_bytes = 0;  // pre-state of all regions
+  std::string kernel;                // of a preview
   std::size_t dispatches = 0;
   double shim_ms = 0;  // time that the target waited for us
   int target_exit = 0;

@@ -111,7 +111,7 @@ Status Collector::message(Process& p, const klab_header& header, std::span<const
       if (r.waited_ms > 0 && r.waited_ms < 1e12) waited_ms_ += r.waited_ms;
       if (r.last != 0 && !sealed_ && (owner_ == &p || error_)) {
         last_seen_ = true;
-        if (!error_) seal();
+        if (!error_ && writer_) seal();
       }
       return {};
     }
@@ -348,6 +348,14 @@ Status Collector::texture(std::span<const std::byte> packet) {
 std::uint32_t Collector::answer(Process& p, const klab_size& size) {
   if (owner_ != &p || !in_capture_) return KLAB_STOP;
   const std::uint64_t total = before_current_ + std::min(size.bytes, kMaxRegion);
+  if (request_.preview) {
+    if (size.final == 0) return KLAB_COUNT_ONLY;
+    preview_bytes_ = total, preview_name_ = current_.name;
+    if (progress_) progress_(fmt::format("{} reaches {}", current_.name, format_bytes(total)));
+    in_capture_ = false;
+    writer_.reset();
+    return KLAB_STOP;
+  }
   if (total <= max_bytes_ && total <= free_bytes_) {
     if (progress_) progress_(fmt::format("capturing {}: {}", current_.name, format_bytes(size.bytes)));
     return KLAB_GO;

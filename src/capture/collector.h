@@ -20,7 +20,7 @@ class Collector : public Sink {
   Status data(Process& process, const klab_data_record& record, std::span<const std::byte> bytes) override;
   std::uint32_t answer(Process& process, const klab_size& size) override;
   void closed(Process& process) override;
-  bool done() const override { return sealed_.has_value() || (error_.has_value() && last_seen_); }
+  bool done() const override { return sealed_.has_value() || ((error_ || preview_bytes_) && last_seen_); }
 
   // How it went, once the target has ended or earlier.
   std::optional<bundle::Writer::Sealed> sealed_;
@@ -29,6 +29,8 @@ class Collector : public Sink {
   std::size_t dispatches_ = 0;
   double waited_ms_ = 0;
   bool in_capture_ = false;  // a capture has begun and not ended
+  std::optional<std::uint64_t> preview_bytes_;  // of a preview: what would have been captured
+  std::string preview_name_;
   std::vector<std::string> warnings_;
 
  private:

@@ -169,6 +169,7 @@ Result<Child> start_target(const Target& target, const Shims& shims, const fs::p
   options.out = target.quiet ? null.get() : 2;  // our own stdout carries results
   // A terminal's input is not given to a background group: reading it would stop the target.
   if (::isatty(0) == 0 && ::fcntl(0, F_GETFD) >= 0) options.in = 0;
+  if (target.output >= 0) options.out = options.err = target.output, options.in = -1;
   auto child = Child::spawn(options);
   if (child) return child;
   Error error = child.error();

@@ -230,6 +230,7 @@ Status build_shader(Lab& lab, const BuildRequest& request, const std::string& te
 void to_json(Json& j, const Built& v) {
   j = Json{{"variant", v.variant},
            {"same_code", v.same_code},
+           {"existed", v.existed},
            {"messages", v.compiler.messages},
            {"compiler", v.compiler.compiler},
            {"cached", v.compiler.cached},
@@ -281,7 +282,12 @@ Result<Built> build_variant(Lab& lab, const BuildRequest& request) {
     KLAB_TRY(CodeFacts facts, reflect_code(lab, captured));
     built.compiler.reflection = std::move(facts.reflection);
   } else {
-    KLAB_TRY(const std::string text, read_file(request.source, 256u << 20));
+    std::string text;
+    if (request.text) {
+      text = *request.text;
+    } else {
+      KLAB_TRY(text, read_file(request.source, 256u << 20));
+    }
     KLAB_TRY_VOID(make_folders(folder));
     row.language = language_of(request.source);
     const bool cuda = is_cuda(manifest);
@@ -322,6 +328,12 @@ Result<Built> build_variant(Lab& lab, const BuildRequest& request) {
     KLAB_TRY(row.launch, parse_launch(request.launch, &built.compiler.reflection, manifest.device.api));
   }
   built.same_code = built.same_code || row.code_hash == captured_hash;
+  KLAB_TRY(auto equal, store->equal_variant(row));
+  if (equal && (request.name.empty() || request.name == equal->name)) {
+    built.existed = true;
+    built.variant = std::move(*equal);
+    return built;
+  }
   KLAB_TRY(built.variant, store->add_variant(std::move(row)));
   cleanup.keep = true;
   return built;

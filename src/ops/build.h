@@ -69,6 +69,7 @@ struct CudaBuild {
 struct BuildRequest {
   fs::path bundle;
   fs::path source;   // .comp/.glsl, .spv, .spvasm; .cu/.cuh, .ptx, .cubin; empty: only the launch differs
+  std::optional<std::string> text;  // built in place of what the file holds now; `source` still names it
   std::string name;  // empty: the source's stem
   std::optional<compile::Options> options;               // empty: those of the selected source, else defaults
   std::vector<std::string> more_defines, more_includes;  // on top of `options`
@@ -91,10 +92,12 @@ struct Built {
   session::VariantRow variant;
   compile::Answer compiler;
   bool same_code = false;  // as the captured code, byte for byte; CUDA: the kernel's machine code is
+  bool existed = false;    // an equal variant was there: it is the one given, and nothing was added
   std::optional<CudaReport> cuda;
 };
 void to_json(Json& j, const Built& v);
-/// Compiles and stores a variant. Errors: compile_failed (messages in `what`, each with file and line),
+/// Compiles and stores a variant; what was built before from the same text with the same options is that variant again,
+/// unless another name is asked for. Errors: compile_failed (messages in `what`, each with file and line),
 /// not_found, usage.
 Result<Built> build_variant(Lab& lab, const BuildRequest& request);
 

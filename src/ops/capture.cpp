@@ -7,6 +7,61 @@
 
 namespace klab::ops {
 
+Json dispatches_json(const import::DispatchList& list, const fs::path& file, bool with_rows) {
+  Json kernels = Json::array();
+  for (const import::Summary& s : import::summarise(list)) {
+    const import::Kernel& k = list.kernels[s.kernel];
+    kernels.push_back({{"name", k.name},
+                       {"entry_point", k.entry_point},
+                       {"hash", k.hash},
+                       {"code_hash", k.code_hash},
+                       {"block", k.block},
+                       {"calls", s.calls},
+                       {"total_ns", s.total_ns},
+                       {"median_ns", s.median_ns},
+                       {"min_ns", s.min_ns},
+                       {"max_ns", s.max_ns},
+                       {"share", s.share},
+                       {"refusal", k.refusal}});
+  }
+  Json answer{{"list", file.string()},          {"source", list.source}, {"device", list.device},
+              {"dispatches", list.rows.size()}, {"kernels", kernels},    {"exit_code", list.exit_code},
+              {"warnings", list.warnings}};
+  if (with_rows) {
+    Json rows = Json::array();
+    for (const import::Row& r : list.rows)
+      if (r.kernel < list.kernels.size())
+        rows.push_back({{"sequence", r.sequence},
+                        {"nth", r.nth},
+                        {"kernel", list.kernels[r.kernel].name},
+                        {"grid", r.grid},
+                        {"block", r.block[0] != 0 ? r.block : list.kernels[r.kernel].block},
+                        {"dynamic_shared_bytes", r.dynamic_shared_bytes},
+                        {"call", r.call},
+                        {"queue", r.queue},
+                        {"begin_ns", r.begin_ns},
+                        {"gpu_ns", r.gpu_ns}});
+    answer["rows"] = std::move(rows);
+  }
+  return answer;
+}
+
+Result<Json> capture_json(const CaptureAnswer& answer) {
+  const capture::Captured& c = answer.captured;
+  KLAB_TRY(const OpenBundle opened, open_bundle(c.sealed.path));
+  Json j{{"bundle", fs::absolute(c.sealed.path).string()},
+         {"id", answer.id},
+         {"dispatches", opened.reader.manifest().dispatches},
+         {"captured_bytes", c.captured_bytes},
+         {"stored_bytes", c.sealed.stored_bytes},
+         {"shim_ms", c.shim_ms},
+         {"target_exit", c.target_exit},
+         {"warnings", c.warnings},
+         {"proofs", answer.proofs}};
+  if (answer.proof_error) j["proof_error"] = *answer.proof_error;
+  return j;
+}
+
 Result<Traced> trace_dispatches(Lab& lab, const capture::Target& target, const fs::path& out) {
   KLAB_TRY(import::DispatchList list, capture::trace(target, lab.line_progress(), lab.cancelled));
   const fs::path file =

@@ -10,6 +10,8 @@ struct Traced {
   import::DispatchList list;
   fs::path file;  // where the list was written
 };
+/// As `klab dispatches --json`: kernels by GPU time; `rows`: every dispatch too.
+Json dispatches_json(const import::DispatchList& list, const fs::path& file, bool rows = false);
 /// Runs the target in trace mode and keeps the list under $KLAB_HOME/traces. Errors: those of capture::trace.
 Result<Traced> trace_dispatches(Lab& lab, const capture::Target& target, const fs::path& out);
 
@@ -19,6 +21,8 @@ struct CaptureAnswer {
   std::vector<bundle::Proof> proofs;  // one a dispatch
   std::optional<Error> proof_error;   // the worker could not run the proof; the bundle is kept
 };
+/// As `klab capture --json`. Errors: those of reading the bundle.
+Result<Json> capture_json(const CaptureAnswer& answer);
 /// Captures, seals, then replays each captured dispatch from its pre-state and compares with its post-state;
 /// the outcome goes into the manifest. A failing proof is not an error: the bundle is kept and says so.
 Result<CaptureAnswer> capture_dispatch(Lab& lab, const capture::CaptureRequest& request, bool prove);

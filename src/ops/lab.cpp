@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "ops/session_files.h"
+
 namespace klab::ops {
 
 namespace {
@@ -40,6 +42,7 @@ Result<session::Store*> Lab::store() {
   if (!store_) {
     KLAB_TRY(session::Store opened, session::Store::open(home_ / "klab.sqlite"));
     store_ = std::make_unique<session::Store>(std::move(opened));
+    KLAB_TRY_VOID(recover_sessions(*store_, home_));
   }
   return store_.get();
 }

@@ -59,6 +59,8 @@ class Lab {
   std::map<std::string, std::string> environment;
   /// The job row (session::Sessions) that this Lab works on; 0: none yet.
   std::int64_t job = 0;
+  /// The session whose work this is: runs and verdicts carry it. Empty: none.
+  std::string session;
   /// "cli", "mcp", "page": stands in a session's log beside what was done.
   std::string front_end = "cli";
 

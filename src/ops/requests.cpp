@@ -88,9 +88,9 @@ Json build_arguments(const BuildRequest& r) {
   return j;
 }
 
-Result<ReplayRequest> replay_request(const Json& arguments) {
+Result<ReplayRequest> replay_request(const Json& arguments, std::string_view verb) {
   ReplayRequest r;
-  Fields fields(arguments, "replay");
+  Fields fields(arguments, verb);
   std::string bundle;
   fields.need("bundle", bundle).take("dispatch", r.dispatch).take("variant", r.variant).take("device", r.device);
   fields.take("counters", r.counters).take("validate", r.validate).take("budget_s", r.budget_s);
@@ -101,9 +101,9 @@ Result<ReplayRequest> replay_request(const Json& arguments) {
   return r;
 }
 
-Result<CompareRequest> compare_request(const Json& arguments) {
+Result<CompareRequest> compare_request(const Json& arguments, std::string_view verb) {
   CompareRequest r;
-  Fields fields(arguments, "compare");
+  Fields fields(arguments, verb);
   std::string bundle;
   fields.need("bundle", bundle).need("variant", r.variant).take("against", r.against);
   fields.take("dispatch", r.dispatch).take("device", r.device).take("budget_s", r.budget_s);
@@ -113,9 +113,9 @@ Result<CompareRequest> compare_request(const Json& arguments) {
   return r;
 }
 
-Result<BuildRequest> build_request(const Json& arguments) {
+Result<BuildRequest> build_request(const Json& arguments, std::string_view verb) {
   BuildRequest r;
-  Fields fields(arguments, "build");
+  Fields fields(arguments, verb);
   std::string bundle;
   fields.need("bundle", bundle);
   KLAB_TRY_VOID(take_build(fields, r).done());

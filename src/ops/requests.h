@@ -18,9 +18,9 @@ Json launch_arguments(const LaunchText& launch);
 Json build_arguments(const BuildRequest& request);
 Json condition_arguments(const replay::Conditions& conditions);
 
-/// Errors: usage.
-Result<ReplayRequest> replay_request(const Json& arguments);
-Result<CompareRequest> compare_request(const Json& arguments);
-Result<BuildRequest> build_request(const Json& arguments);
+/// `verb` is who asks, for messages. Errors: usage.
+Result<ReplayRequest> replay_request(const Json& arguments, std::string_view verb = "replay");
+Result<CompareRequest> compare_request(const Json& arguments, std::string_view verb = "compare");
+Result<BuildRequest> build_request(const Json& arguments, std::string_view verb = "build");
 
 }  // namespace klab::ops

@@ -122,7 +122,8 @@ Result<Replayed> replay_dispatch(Lab& lab, const ReplayRequest& request) {
                       .variant = chosen.row ? chosen.row->id : "",
                       .device = device_line(done.answer.device),
                       .conditions = done.answer.ran,
-                      .outcome = done.answer.outcome};
+                      .outcome = done.answer.outcome,
+                      .session = lab.session};
   if (run.outcome == replay::Outcome::ok && done.answer.variants.size() != 1)
     run.outcome = replay::Outcome::failed;
   if (run.outcome == replay::Outcome::ok) run.outcome = done.variant().outcome;
@@ -176,6 +177,9 @@ Result<Compared> compare_variants(Lab& lab, const CompareRequest& request) {
   KLAB_TRY(done.answer, lab.ask(job));
   const auto& variants = done.answer.variants;
   session::VerdictRow verdict{.bundle = opened.id, .dispatch = request.dispatch, .variant = b.row->id};
+  verdict.session = lab.session;
+  verdict.conditions = done.answer.ran;
+  if (a.row) verdict.against = a.row->id;
   if (variants.size() != 2 || variants[0].outcome != replay::Outcome::ok) {
     // The whole request failed. Was it the variant (a fault ends the worker before it can say whose)?
     const bool by_b = variants.size() == 2 && variants[1].outcome != replay::Outcome::ok;
@@ -194,7 +198,18 @@ Result<Compared> compare_variants(Lab& lab, const CompareRequest& request) {
         fmt::format("{}: {}", to_string(variants[1].outcome),
                     variants[1].error ? variants[1].error->what : "no further word from the driver");
   } else {
-    KLAB_TRY_VOID(check_mode(done.answer, true));
+    if (const Status honest = check_mode(done.answer, true); !honest) {
+      // Refused, and stored as that: no verdict comes of it.
+      KLAB_TRY_VOID(store->add_run({.bundle = opened.id,
+                                    .dispatch = request.dispatch,
+                                    .variant = b.row->id,
+                                    .device = device_line(done.answer.device),
+                                    .conditions = done.answer.ran,
+                                    .outcome = replay::Outcome::refused,
+                                    .answer = done.answer,
+                                    .session = lab.session}));
+      return fail(honest.error());
+    }
     verdict.correctness = variants[1].validation.correctness;
     verdict.reason = variants[1].validation.reason;
     done.a = measure::summarise(variants[0].samples_ns);

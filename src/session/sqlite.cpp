@@ -32,6 +32,10 @@ Statement& Statement::bind(double value) {
   sqlite3_bind_double(statement_.get(), ++bound_, value);
   return *this;
 }
+Statement& Statement::bind_blob(std::string_view bytes) {
+  sqlite3_bind_blob64(statement_.get(), ++bound_, bytes.data(), bytes.size(), SQLITE_TRANSIENT);
+  return *this;
+}
 Result<bool> Statement::step() {
   const int code = sqlite3_step(statement_.get());
   if (code == SQLITE_ROW) return true;
@@ -39,7 +43,10 @@ Result<bool> Statement::step() {
   return failed(sqlite3_db_handle(statement_.get()), "step");
 }
 std::string Statement::text(int column) const {
-  const auto* bytes = reinterpret_cast<const char*>(sqlite3_column_text(statement_.get(), column));
+  // A blob's bytes as they are; anything else as text.
+  const bool blob = sqlite3_column_type(statement_.get(), column) == SQLITE_BLOB;
+  const auto* bytes = blob ? static_cast<const char*>(sqlite3_column_blob(statement_.get(), column))
+                           : reinterpret_cast<const char*>(sqlite3_column_text(statement_.get(), column));
   return bytes != nullptr
              ? std::string(bytes, static_cast<std::size_t>(sqlite3_column_bytes(statement_.get(), column)))
              : std::string();

@@ -20,6 +20,7 @@ class Statement {
   Statement& bind(std::string_view text);
   Statement& bind(std::int64_t value);
   Statement& bind(double value);
+  Statement& bind_blob(std::string_view bytes);
   /// True while there is a row. Errors: store_failed.
   Result<bool> step();
   std::string text(int column) const;

@@ -11,8 +11,8 @@ namespace {
 
 constexpr State kStates[] = {State::opened, State::source_selected, State::captured, State::running,
                              State::idle,   State::saved,           State::closed};
-constexpr Move kMoves[] = {Move::select_source, Move::capture, Move::run,
-                           Move::finish,        Move::save,    Move::close};
+constexpr Move kMoves[] = {Move::trace, Move::search, Move::select_source, Move::capture, Move::build,
+                           Move::run,   Move::compare, Move::save,         Move::close,   Move::finish};
 
 std::optional<State> after(State state, Move move) {
   const bool resting = state == State::captured || state == State::idle || state == State::saved;
@@ -25,7 +25,15 @@ std::optional<State> after(State state, Move move) {
       if (state == State::opened || state == State::source_selected || resting) return State::captured;
       break;
     case Move::run:
+    case Move::compare:
       if (resting) return State::running;
+      break;
+    case Move::trace:
+    case Move::search:
+      if (state == State::opened || state == State::source_selected || resting) return state;
+      break;
+    case Move::build:
+      if (resting) return state;
       break;
     case Move::finish:
       if (state == State::running) return State::idle;
@@ -43,7 +51,7 @@ std::optional<State> after(State state, Move move) {
 const char* advice(State state, Move move) {
   if (state == State::closed) return "open another session";
   if (state == State::running) return "wait for the job that runs, or cancel it";
-  if (move == Move::run) return "capture the dispatch first";
+  if (move == Move::run || move == Move::compare || move == Move::build) return "capture the dispatch first";
   if (move == Move::save) return "compare a variant first: only one that is correct can be saved";
   return "";
 }

@@ -14,8 +14,9 @@ namespace klab::session {
 enum class State { opened, source_selected, captured, running, idle, saved, closed };
 KLAB_JSON_ENUM(State, opened, source_selected, captured, running, idle, saved, closed)
 
-enum class Move { select_source, capture, run, finish, save, close };
-KLAB_JSON_ENUM(Move, select_source, capture, run, finish, save, close)
+/// trace, search and build are work that leaves the state as it was; compare is as run.
+enum class Move { select_source, capture, run, finish, save, close, trace, search, build, compare };
+KLAB_JSON_ENUM(Move, select_source, capture, run, finish, save, close, trace, search, build, compare)
 
 /// The state after `move`. Errors: illegal_state, naming the state, the move, and what can be done instead.
 Result<State> next(State state, Move move);

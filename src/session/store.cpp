@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/ids.h"
+#include "session/packed.h"
 
 namespace klab::session {
 namespace {
@@ -45,6 +46,36 @@ constexpr std::string_view kMigrations[] = {
          at TEXT NOT NULL, detail TEXT NOT NULL) STRICT;
        CREATE INDEX events_by_session ON events(session, id);
        ALTER TABLE runs ADD COLUMN session TEXT NOT NULL DEFAULT '';)",
+    // Long answers move to compressed columns (packed); what older rows have in text stays there and is read.
+    R"(ALTER TABLE sessions ADD COLUMN rest TEXT NOT NULL DEFAULT '';
+       ALTER TABLE sessions ADD COLUMN source TEXT NOT NULL DEFAULT 'null';
+       ALTER TABLE sessions ADD COLUMN settings TEXT NOT NULL DEFAULT '{}';
+       ALTER TABLE runs ADD COLUMN packed BLOB;
+       ALTER TABLE runs ADD COLUMN cache_key TEXT NOT NULL DEFAULT '';
+       ALTER TABLE verdicts ADD COLUMN packed BLOB;
+       ALTER TABLE verdicts ADD COLUMN session TEXT NOT NULL DEFAULT '';
+       ALTER TABLE verdicts ADD COLUMN conditions TEXT NOT NULL DEFAULT '';
+       ALTER TABLE verdicts ADD COLUMN against TEXT NOT NULL DEFAULT '';
+       ALTER TABLE jobs ADD COLUMN packed BLOB;
+       CREATE INDEX runs_by_session ON runs(session, id);
+       CREATE INDEX runs_by_key ON runs(cache_key, id) WHERE cache_key <> '';
+       CREATE INDEX verdicts_by_session ON verdicts(session, id);
+       CREATE INDEX jobs_at_work ON jobs(state, session) WHERE state IN ('queued', 'running');
+       CREATE INDEX sessions_by_time ON sessions(made_at);
+       CREATE TABLE session_variants(
+         session TEXT NOT NULL REFERENCES sessions(id), variant TEXT NOT NULL REFERENCES variants(id),
+         at TEXT NOT NULL, PRIMARY KEY(session, variant)) STRICT;
+       CREATE TABLE saves(
+         id TEXT PRIMARY KEY, session TEXT NOT NULL REFERENCES sessions(id), variant TEXT NOT NULL,
+         file TEXT NOT NULL, backup TEXT NOT NULL, before_hash TEXT NOT NULL, after_hash TEXT NOT NULL,
+         approved_by TEXT NOT NULL, at TEXT NOT NULL) STRICT;
+       CREATE INDEX saves_by_session ON saves(session);
+       CREATE TABLE approvals(
+         token TEXT PRIMARY KEY, session TEXT NOT NULL REFERENCES sessions(id), variant TEXT NOT NULL,
+         file TEXT NOT NULL, before_hash TEXT NOT NULL, after_hash TEXT NOT NULL, diff TEXT NOT NULL,
+         state TEXT NOT NULL, made_at TEXT NOT NULL, expires INTEGER NOT NULL, asked_by TEXT NOT NULL,
+         decided_by TEXT NOT NULL DEFAULT '') STRICT;
+       CREATE INDEX approvals_by_session ON approvals(session, state);)",
 };
 
 constexpr std::string_view kVariantColumns =
@@ -101,6 +132,19 @@ void to_json(Json& j, const VerdictRow& v) {
            {"reason", v.reason},
            {"at", v.at}};
   if (v.ratio > 0) j["ratio"] = v.ratio;
+  if (v.conditions) j["conditions"] = *v.conditions;
+  if (!v.against.empty()) j["against"] = v.against;
+}
+
+void to_json(Json& j, const RunRow& v) {
+  j = Json{{"run", v.id},
+           {"dispatch", v.dispatch},
+           {"variant", v.variant.empty() ? "baseline" : v.variant},
+           {"device", v.device},
+           {"conditions", v.conditions},
+           {"outcome", v.outcome},
+           {"at", v.at}};
+  if (v.median_ns > 0) j["median_ns"] = v.median_ns;
 }
 
 Result<Store> Store::open(const fs::path& file) {
@@ -161,7 +205,7 @@ Status Store::select_source(const std::string& bundle, const std::string& file, 
   KLAB_TRY(
       Statement s,
       db_.prepare("UPDATE bundles SET source_file = ?, source_hash = ?, source_options = ? WHERE id = ?"));
-  KLAB_TRY_VOID(s.bind(file).bind(hash).bind(Json(options).dump()).bind(bundle).step());
+  KLAB_TRY_VOID(s.bind(file).bind(hash).bind(json_text(options)).bind(bundle).step());
   return {};
 }
 
@@ -185,7 +229,7 @@ Result<VariantRow> Store::add_variant(VariantRow row) {
       .bind(row.language)
       .bind(row.source_file)
       .bind(row.source_hash);
-  s.bind(row.source_copy).bind(Json(row.options).dump()).bind(Json(row.launch).dump()).bind(row.code);
+  s.bind(row.source_copy).bind(json_text(row.options)).bind(json_text(row.launch)).bind(row.code);
   s.bind(row.code_hash).bind(row.compiler).bind(row.target_file).bind(row.target_hash).bind(row.made_at);
   KLAB_TRY_VOID(s.step());
   KLAB_TRY_VOID(transaction.commit());
@@ -219,14 +263,86 @@ Result<VariantRow> Store::variant(const std::string& bundle, const std::string& 
               fmt::format("variants of this bundle: {}; `klab build` makes one", names));
 }
 
+Result<std::optional<VariantRow>> Store::equal_variant(const VariantRow& row) {
+  KLAB_TRY(Statement s,
+           db_.prepare(fmt::format("SELECT {} FROM variants WHERE bundle = ? AND source_file = ? AND source_hash = ? "
+                                   "AND options = ? AND launch = ? AND code_hash = ? AND compiler = ? AND "
+                                   "target_file = ? AND target_hash = ? ORDER BY rowid LIMIT 1",
+                                   kVariantColumns)));
+  s.bind(row.bundle).bind(row.source_file).bind(row.source_hash).bind(json_text(row.options));
+  s.bind(json_text(row.launch)).bind(row.code_hash).bind(row.compiler).bind(row.target_file).bind(row.target_hash);
+  KLAB_TRY(const bool found, s.step());
+  if (!found) return std::optional<VariantRow>();
+  KLAB_TRY(VariantRow equal, read_variant(s));
+  return std::optional<VariantRow>(std::move(equal));
+}
+
 Result<std::int64_t> Store::add_run(const RunRow& row) {
   KLAB_TRY(Statement s,
            db_.prepare("INSERT INTO runs(bundle, dispatch, variant, device, conditions, outcome, median_ns, "
-                       "answer, at) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)"));
+                       "answer, at, session, cache_key, packed) VALUES(?, ?, ?, ?, ?, ?, ?, '', ?, ?, ?, ?)"));
   s.bind(row.bundle).bind(std::int64_t{row.dispatch}).bind(row.variant).bind(row.device);
-  s.bind(Json(row.conditions).dump()).bind(word(row.outcome)).bind(row.median_ns).bind(row.answer.dump());
-  KLAB_TRY_VOID(s.bind(row.at.empty() ? utc_now() : row.at).step());
+  s.bind(json_text(row.conditions)).bind(word(row.outcome)).bind(row.median_ns);
+  s.bind(row.at.empty() ? utc_now() : row.at).bind(row.session).bind(row.cache_key);
+  KLAB_TRY_VOID(s.bind_blob(pack_json(row.answer)).step());
   return db_.last_id();
+}
+
+namespace {
+constexpr std::string_view kRunColumns =
+    "id, bundle, dispatch, variant, device, conditions, outcome, median_ns, at, session, cache_key";
+
+Result<RunRow> read_run(const Statement& s) {
+  RunRow v;
+  v.id = s.integer(0), v.bundle = s.text(1), v.dispatch = static_cast<std::uint32_t>(s.integer(2));
+  v.variant = s.text(3), v.device = s.text(4);
+  KLAB_TRY(v.conditions, stored_json<replay::Conditions>(s, 5, "stored conditions"));
+  if (!from_string(s.text(6), v.outcome))
+    return fail(ErrorCode::store_failed, fmt::format("store: run {} ended in a way this klab does not know", v.id));
+  v.median_ns = s.real(7), v.at = s.text(8), v.session = s.text(9), v.cache_key = s.text(10);
+  return v;
+}
+
+// Of an older row the text; of a newer one what is packed.
+Result<Json> long_json(const Statement& s, int text, int packed, std::string_view what) {
+  if (const std::string plain = s.text(text); !plain.empty()) return parse_json(plain, what);
+  return unpack_json(s.text(packed), what);
+}
+
+template <class Row, class Read>
+Result<std::vector<Row>> read_all(Statement& s, Read read) {
+  std::vector<Row> rows;
+  for (;;) {
+    KLAB_TRY(const bool more, s.step());
+    if (!more) return rows;
+    KLAB_TRY(Row row, read(s));
+    rows.push_back(std::move(row));
+  }
+}
+}  // namespace
+
+Result<RunRow> Store::run(std::int64_t id) {
+  KLAB_TRY(Statement s, db_.prepare(fmt::format("SELECT {}, answer, packed FROM runs WHERE id = ?", kRunColumns)));
+  KLAB_TRY(const bool found, s.bind(id).step());
+  if (!found) return fail(ErrorCode::not_found, fmt::format("there is no run {}", id), "klab session show ID --view runs");
+  KLAB_TRY(RunRow row, read_run(s));
+  KLAB_TRY(row.answer, long_json(s, 11, 12, "stored run"));
+  return row;
+}
+
+Result<std::vector<RunRow>> Store::runs(const std::string& session, std::int64_t after, std::int64_t limit) {
+  KLAB_TRY(Statement s, db_.prepare(fmt::format(
+                            "SELECT {} FROM runs WHERE session = ? AND id > ? ORDER BY id LIMIT ?", kRunColumns)));
+  s.bind(session).bind(after).bind(limit);
+  return read_all<RunRow>(s, read_run);
+}
+
+Result<std::optional<RunRow>> Store::cached_run(const std::string& key) {
+  KLAB_TRY(Statement s, db_.prepare("SELECT max(id) FROM runs WHERE cache_key = ? AND outcome = 'ok'"));
+  KLAB_TRY(const bool found, s.bind(key).step());
+  if (key.empty() || !found || s.integer(0) == 0) return std::optional<RunRow>();
+  KLAB_TRY(RunRow row, run(s.integer(0)));
+  return std::optional<RunRow>(std::move(row));
 }
 
 Result<std::optional<RunRow>> Store::previous_run(const RunRow& of) {
@@ -235,7 +351,7 @@ Result<std::optional<RunRow>> Store::previous_run(const RunRow& of) {
       db_.prepare(
           "SELECT id, variant, median_ns, at FROM runs WHERE bundle = ? AND dispatch = ? AND device = ? AND "
           "conditions = ? AND outcome = 'ok' AND id < ? ORDER BY id DESC LIMIT 1"));
-  s.bind(of.bundle).bind(std::int64_t{of.dispatch}).bind(of.device).bind(Json(of.conditions).dump());
+  s.bind(of.bundle).bind(std::int64_t{of.dispatch}).bind(of.device).bind(json_text(of.conditions));
   KLAB_TRY(const bool found, s.bind(of.id > 0 ? of.id : std::int64_t{1} << 62).step());
   if (!found) return std::optional<RunRow>();
   RunRow row = of;
@@ -247,30 +363,64 @@ Result<std::optional<RunRow>> Store::previous_run(const RunRow& of) {
 Result<std::int64_t> Store::add_verdict(const VerdictRow& row) {
   KLAB_TRY(Statement s,
            db_.prepare("INSERT INTO verdicts(bundle, dispatch, variant, correctness, speed, reason, ratio, "
-                       "detail, at) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)"));
+                       "detail, at, session, conditions, against, packed) "
+                       "VALUES(?, ?, ?, ?, ?, ?, ?, '', ?, ?, ?, ?, ?)"));
   s.bind(row.bundle).bind(std::int64_t{row.dispatch}).bind(row.variant).bind(word(row.correctness));
-  s.bind(word(row.speed)).bind(row.reason).bind(row.ratio).bind(row.detail.dump());
-  KLAB_TRY_VOID(s.bind(row.at.empty() ? utc_now() : row.at).step());
+  s.bind(word(row.speed)).bind(row.reason).bind(row.ratio).bind(row.at.empty() ? utc_now() : row.at);
+  s.bind(row.session).bind(row.conditions ? json_text(*row.conditions) : "").bind(row.against);
+  KLAB_TRY_VOID(s.bind_blob(pack_json(row.detail)).step());
   return db_.last_id();
+}
+
+namespace {
+constexpr std::string_view kVerdictColumns =
+    "id, bundle, dispatch, variant, correctness, speed, reason, ratio, at, session, conditions, against";
+
+Result<VerdictRow> read_verdict(const Statement& s) {
+  VerdictRow row;
+  row.id = s.integer(0), row.bundle = s.text(1), row.dispatch = static_cast<std::uint32_t>(s.integer(2));
+  row.variant = s.text(3);
+  if (!from_string(s.text(4), row.correctness) || !from_string(s.text(5), row.speed))
+    return fail(ErrorCode::store_failed, fmt::format("store: verdict {} is not one this klab knows", row.id));
+  row.reason = s.text(6), row.ratio = s.real(7), row.at = s.text(8), row.session = s.text(9);
+  if (!s.text(10).empty()) {
+    KLAB_TRY(row.conditions, stored_json<replay::Conditions>(s, 10, "stored conditions"));
+  }
+  row.against = s.text(11);
+  return row;
+}
+}  // namespace
+
+Result<std::vector<VerdictRow>> Store::verdicts(const std::string& session, std::int64_t after, std::int64_t limit) {
+  KLAB_TRY(Statement s, db_.prepare(fmt::format("SELECT {} FROM verdicts WHERE session = ? AND id > ? ORDER BY id "
+                                                "LIMIT ?",
+                                                kVerdictColumns)));
+  s.bind(session).bind(after).bind(limit);
+  return read_all<VerdictRow>(s, read_verdict);
+}
+
+Result<VerdictRow> Store::verdict(std::int64_t id) {
+  KLAB_TRY(Statement s, db_.prepare(fmt::format("SELECT {}, detail, packed FROM verdicts WHERE id = ?",
+                                                kVerdictColumns)));
+  KLAB_TRY(const bool found, s.bind(id).step());
+  if (!found) return fail(ErrorCode::not_found, fmt::format("there is no comparison {}", id));
+  KLAB_TRY(VerdictRow row, read_verdict(s));
+  KLAB_TRY(row.detail, long_json(s, 12, 13, "stored verdict"));
+  return row;
 }
 
 Result<std::optional<VerdictRow>> Store::standing_verdict(const std::string& bundle,
                                                           const std::string& variant) {
-  KLAB_TRY(
-      Statement s,
-      db_.prepare(
-          "SELECT id, dispatch, correctness, speed, reason, ratio, detail, at FROM verdicts "
-          "WHERE id IN (SELECT max(id) FROM verdicts WHERE bundle = ? AND variant = ? GROUP BY dispatch) "
-          "ORDER BY correctness = 'correct', id DESC LIMIT 1"));
+  KLAB_TRY(Statement s,
+           db_.prepare(fmt::format(
+               "SELECT {}, detail, packed FROM verdicts "
+               "WHERE id IN (SELECT max(id) FROM verdicts WHERE bundle = ? AND variant = ? GROUP BY dispatch) "
+               "ORDER BY correctness = 'correct', id DESC LIMIT 1",
+               kVerdictColumns)));
   KLAB_TRY(const bool found, s.bind(bundle).bind(variant).step());
   if (!found) return std::optional<VerdictRow>();
-  VerdictRow row;
-  row.id = s.integer(0), row.bundle = bundle, row.variant = variant;
-  row.dispatch = static_cast<std::uint32_t>(s.integer(1));
-  if (!from_string(s.text(2), row.correctness) || !from_string(s.text(3), row.speed))
-    return fail(ErrorCode::store_failed, fmt::format("store: verdict {} is not one this klab knows", row.id));
-  row.reason = s.text(4), row.ratio = s.real(5), row.at = s.text(7);
-  KLAB_TRY(row.detail, parse_json(s.text(6), "stored verdict"));
+  KLAB_TRY(VerdictRow row, read_verdict(s));
+  KLAB_TRY(row.detail, long_json(s, 12, 13, "stored verdict"));
   return std::optional<VerdictRow>(std::move(row));
 }
 

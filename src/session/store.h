@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "compile/protocol.h"
 #include "replay/protocol.h"
+#include "session/history.h"
 #include "session/sessions.h"
 #include "session/sqlite.h"
 #include "validate/verdict.h"
@@ -57,7 +58,11 @@ struct RunRow {
   double median_ns = 0;
   Json answer;  // everything the worker said of it, samples included
   std::string at;
+  std::string session;    // whose run it is, or empty
+  std::string cache_key;  // of everything that its answer depends on (ops/run_cache.h); empty: never reused
 };
+/// Without `answer`.
+void to_json(Json& j, const RunRow& v);
 
 struct VerdictRow {
   std::int64_t id = 0;
@@ -70,7 +75,11 @@ struct VerdictRow {
   double ratio = 0;  // B's median time over A's; 0: not timed
   Json detail;
   std::string at;
+  std::string session;                           // whose comparison it is, or empty
+  std::optional<replay::Conditions> conditions;  // that ran; empty in rows of older versions
+  std::string against;                           // VariantRow::id of the reference; empty: baseline
 };
+/// Without `detail`.
 void to_json(Json& j, const VerdictRow& v);
 
 /// Thread: one. Several processes may use one store.
@@ -81,6 +90,7 @@ class Store {
   static Result<Store> open(const fs::path& file);
 
   Sessions sessions() { return Sessions(db_); }
+  History history() { return History(db_); }
 
   Status put_bundle(const BundleRow& row);  // keeps a selected source
   Result<std::optional<BundleRow>> bundle(const std::string& id);
@@ -92,12 +102,25 @@ class Store {
   /// By id or name; the newest of that name. Errors: not_found, naming those that are there.
   Result<VariantRow> variant(const std::string& bundle, const std::string& reference);
   Result<std::vector<VariantRow>> variants(const std::string& bundle);
+  /// One that was built from the same file, text, options and launch by the same compiler into the same code, for the
+  /// same target: building it again made nothing new.
+  Result<std::optional<VariantRow>> equal_variant(const VariantRow& row);
 
   Result<std::int64_t> add_run(const RunRow& row);
+  /// With its answer. Errors: not_found.
+  Result<RunRow> run(std::int64_t id);
+  /// Of a session, those after `after`, oldest first, without answers.
+  Result<std::vector<RunRow>> runs(const std::string& session, std::int64_t after, std::int64_t limit = 200);
+  /// The newest that ended ok under this key, with its answer.
+  Result<std::optional<RunRow>> cached_run(const std::string& key);
   /// The latest earlier run of equal bundle, dispatch, device and conditions that ended ok.
   Result<std::optional<RunRow>> previous_run(const RunRow& of);
 
   Result<std::int64_t> add_verdict(const VerdictRow& row);
+  /// With its detail. Errors: not_found.
+  Result<VerdictRow> verdict(std::int64_t id);
+  /// As runs().
+  Result<std::vector<VerdictRow>> verdicts(const std::string& session, std::int64_t after, std::int64_t limit = 200);
   /// What stands of a variant: the newest verdict on each dispatch counts, and of these the worst is given.
   Result<std::optional<VerdictRow>> standing_verdict(const std::string& bundle, const std::string& variant);
 
