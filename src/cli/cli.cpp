@@ -16,6 +16,7 @@ CLI::App* Cli::verb(const std::string& name, const std::string& purpose, const s
   // Wherever a person puts them: `klab --json replay` and `klab replay --json`.
   sub->add_flag("--json", json, "one JSON object on stdout, for machines");
   sub->add_flag("-q,--quiet", quiet, "no progress on stderr");
+  sub->add_flag("--no-hub", no_hub, "do the work inside this process");
   return sub;
 }
 
@@ -60,6 +61,28 @@ std::string Cli::bold(const std::string& text) const { return painted(colours(ST
 std::string Cli::good(const std::string& text) const { return painted(colours(STDOUT_FILENO), "32", text); }
 std::string Cli::bad(const std::string& text) const { return painted(colours(STDOUT_FILENO), "31", text); }
 std::string Cli::warn(const std::string& text) const { return painted(colours(STDOUT_FILENO), "33", text); }
+
+hub::Client& Cli::client() {
+  if (!client_) client_ = std::make_unique<hub::Client>(hub::Client::Options{.alone = no_hub});
+  return *client_;
+}
+
+Result<Json> Cli::call(const std::string& verb, const Json& arguments) {
+  const auto progress = [this](const hub::Progress& p) {
+    if (lab.progress) lab.progress(p.line, p.done, p.total);
+  };
+  return client().call(verb, arguments, progress, lab.cancelled);
+}
+
+std::string absolute_path(const std::string& path) {
+  std::error_code ec;
+  return path.empty() ? "" : fs::absolute(path, ec).string();
+}
+
+std::string variant_reference(const std::string& text) {
+  std::error_code ec;
+  return fs::is_regular_file(text, ec) ? absolute_path(text) : text;
+}
 
 std::string table(const std::vector<std::vector<std::string>>& rows, const std::string& right) {
   std::vector<std::size_t> widths;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "hub/client.h"
 #include "ops/build.h"
 #include "ops/lab.h"
 
@@ -21,6 +22,7 @@ struct Cli {
   ops::Lab lab;
   std::vector<std::string> program;  // what stood after "--"
   bool json = false, quiet = false;
+  bool no_hub = false;  // do the work inside this process
   std::string colour = "auto";
   /// The chosen verb's work; set while parsing, run after it. Returns the exit code.
   std::function<int()> action;
@@ -29,6 +31,10 @@ struct Cli {
   CLI::App* verb(const std::string& name, const std::string& purpose, const std::string& example,
                  CLI::App* parent = nullptr);
   void run_on(CLI::App* verb, std::function<int()> work);
+
+  /// One verb of ops/api.h, through the hub or here; progress and ctrl-C as lab has them.
+  Result<Json> call(const std::string& verb, const Json& arguments);
+  hub::Client& client();
 
   /// JSON: {"ok": true, "verb": ..., ...} on stdout.
   void print_json(const std::string& verb, Json answer) const;
@@ -40,7 +46,15 @@ struct Cli {
   std::string good(const std::string& text) const;
   std::string bad(const std::string& text) const;
   std::string warn(const std::string& text) const;
+
+ private:
+  std::unique_ptr<hub::Client> client_;
 };
+
+/// What is sent to the hub does not depend on our working folder: `path` made absolute, "" kept.
+std::string absolute_path(const std::string& path);
+/// A variant is a name, an id, or a file that is there.
+std::string variant_reference(const std::string& text);
 
 /// Columns padded to their widest cell; the first row is the heading. `right` marks columns of numbers.
 std::string table(const std::vector<std::vector<std::string>>& rows, const std::string& right);
@@ -56,6 +70,7 @@ void add_listing_verbs(Cli& cli);  // devices, doctor, dispatches, completions
 void add_capture_verbs(Cli& cli);  // capture, inspect, bundle
 void add_source_verbs(Cli& cli);   // source, build, save
 void add_run_verbs(Cli& cli);      // replay, compare
+void add_mcp_verb(Cli& cli);
 /// The program that stood after "--". Errors: usage when nothing did.
 Result<std::vector<std::string>> program_of(const Cli& cli, const std::string& verb);
 

@@ -65,8 +65,7 @@ int main(int argc, char** argv) {
   cli.app.set_version_flag("--version", "klab " KLAB_VERSION);
   cli.app.add_flag("--json", cli.json, "one JSON object on stdout, for machines");
   cli.app.add_flag("-q,--quiet", cli.quiet, "no progress on stderr");
-  bool no_hub = true;
-  cli.app.add_flag("--no-hub", no_hub, "run inside this process (always so in this version)");
+  cli.app.add_flag("--no-hub", cli.no_hub, "do the work inside this process, not in the hub that stays warm");
   cli.app.add_option("--color", cli.colour, "auto, always or never")
       ->check(CLI::IsMember({"auto", "always", "never"}));
   cli.app.footer(
@@ -78,6 +77,7 @@ int main(int argc, char** argv) {
   cli::add_capture_verbs(cli);
   cli::add_source_verbs(cli);
   cli::add_run_verbs(cli);
+  cli::add_mcp_verb(cli);
   try {
     cli.app.parse(ours);
   } catch (const CLI::CallForHelp& e) {

@@ -115,7 +115,8 @@ int do_inspect(Cli& cli, const InspectOptions& o) {
   if (!opened) return cli.report(opened.error());
   if (o.prove) {
     for (std::uint32_t i = 0; i < opened->reader.manifest().dispatches.size(); ++i)
-      if (auto proof = ops::prove(cli.lab, o.bundle, i); !proof) return cli.report(proof.error());
+      if (auto proof = cli.call("prove", {{"bundle", absolute_path(o.bundle)}, {"dispatch", i}}); !proof)
+        return cli.report(proof.error());
     opened = ops::open_bundle(o.bundle);
     if (!opened) return cli.report(opened.error());
   }

@@ -14,11 +14,12 @@ namespace klab::cli {
 namespace {
 
 int show_devices(Cli& cli) {
-  auto devices = ops::list_devices(cli.lab);
-  if (!devices) return cli.report(devices.error());
+  auto answer = cli.call("devices", Json::object());
+  if (!answer) return cli.report(answer.error());
+  const Json devices = answer->at("devices");
   bool any = false;
   std::optional<Error> first_error;
-  for (const Json& one : *devices) {
+  for (const Json& one : devices) {
     any = any || !one.contains("error");
     if (one.contains("error") && !first_error) first_error = one["error"].get<Error>();
   }
@@ -26,11 +27,11 @@ int show_devices(Cli& cli) {
     return cli.report(first_error.value_or(
         Error{ErrorCode::no_device, "no device of any API was found", "klab doctor", 0}));
   if (cli.json) {
-    cli.print_json("devices", {{"devices", *devices}});
+    cli.print_json("devices", {{"devices", devices}});
     return 0;
   }
   std::vector<std::vector<std::string>> rows{{"api", "device", "driver", "type", "addresses kept by"}};
-  for (const Json& one : *devices) {
+  for (const Json& one : devices) {
     if (one.contains("error")) continue;
     const Json &identity = one.at("identity"), &abilities = one.at("abilities");
     const std::string by = abilities.value("fixed_addresses_by", "");
@@ -39,7 +40,7 @@ int show_devices(Cli& cli) {
                     by.empty() ? "relocation" : by});
   }
   fmt::print("{}", table(rows, ""));
-  for (const Json& one : *devices)
+  for (const Json& one : devices)
     if (one.contains("error"))
       fmt::print("  {}: {}\n", one.value("api", "?"), one["error"].value("what", ""));
   return 0;

@@ -4,7 +4,7 @@
 
 #include "base/units.h"
 #include "cli/cli.h"
-#include "ops/run.h"
+#include "ops/requests.h"
 
 namespace klab::cli {
 
@@ -70,7 +70,8 @@ void print_counters(const Json& counters) {
   fmt::print("  hardware counters, in {} passes of their own:\n", counters.value("passes", 0));
   const Json& derived = counters["derived"];
   for (const auto& [name, d] : derived.items())
-    if (d["value"].is_number()) fmt::print("    {:<22} {:.6g} {}\n", name, d["value"].get<double>(), d.value("unit", ""));
+    if (d["value"].is_number())
+      fmt::print("    {:<22} {:.6g} {}\n", name, d["value"].get<double>(), d.value("unit", ""));
   if (derived.contains("stalled_warps_per_issue")) {
     std::vector<std::pair<double, std::string>> stalls;
     for (const auto& [reason, warps] : derived["stalled_warps_per_issue"]["value"].items())
@@ -91,96 +92,124 @@ int correctness_exit(validate::Correctness c, replay::Outcome outcome) {
   return 3;
 }
 
-int do_replay(Cli& cli, const RunOptions& o) {
-  auto conditions = conditions_of(o);
-  if (!conditions) return cli.report(conditions.error());
-  auto done = ops::replay_dispatch(cli.lab, {.bundle = o.bundle,
-                                             .dispatch = o.dispatch,
-                                             .variant = o.variant,
-                                             .launch = o.launch,
-                                             .conditions = *conditions,
-                                             .device = o.device,
-                                             .counters = counters_of(o),
-                                             .validate = !o.no_validate,
-                                             .budget_s = o.budget_s});
-  if (!done) return cli.report(done.error());
-  const replay::VariantAnswer& v = done->variant();
-  const int code = o.no_validate ? 0 : correctness_exit(v.validation.correctness, v.outcome);
-  if (cli.json) {
-    cli.print_json("replay", *done);
-    return code;
-  }
-  fmt::print("{} [{}] on {}\n", cli.bold(done->kernel), v.label, done->answer.device.name);
-  fmt::print("  {}\n", conditions_line(done->answer.ran));
-  const measure::Summary& s = done->summary;
+std::string conditions_text(const Json& answer) {
+  const auto ran = decode_json<replay::Conditions>(answer.at("ran"), "conditions");
+  return ran ? conditions_line(*ran) : "";
+}
+
+void print_notes(const Json& answer) {
+  for (const Json& note : answer.at("notes")) fmt::print("  note: {}\n", note.get<std::string>());
+}
+
+void print_replay(const Cli& cli, const Json& done, bool validated) {
+  fmt::print("{} [{}] on {}\n", cli.bold(done.at("kernel").get<std::string>()),
+             done.at("variant").get<std::string>(), done.at("device").value("name", ""));
+  fmt::print("  {}\n", conditions_text(done));
+  const auto s = done.at("summary").get<measure::Summary>();
   fmt::print("  median {} (quartiles {} to {}, min {}, max {}, n {})\n", cli.bold(format_ns(s.median_ns)),
              format_ns(s.q1_ns), format_ns(s.q3_ns), format_ns(s.min_ns), format_ns(s.max_ns), s.count);
-  if (done->delta)
-    fmt::print("  {:.3f} x of run {} ({}, same conditions); a difference, not a claim\n", done->delta->ratio,
-               done->delta->run, done->delta->variant);
+  if (done.contains("delta"))
+    fmt::print("  {:.3f} x of run {} ({}, same conditions); a difference, not a claim\n",
+               done["delta"].value("ratio", 1.0), done["delta"].value("run", 0),
+               done["delta"].value("variant", ""));
   fmt::print("  {} restored before each launch, of {} captured\n",
-             format_bytes(v.restored_bytes_per_iteration), format_bytes(done->answer.captured_bytes));
-  std::string addresses = to_string(done->answer.address_mode);
-  if (done->answer.address_mode == replay::AddressMode::exact) addresses += ", by " + done->answer.address_by;
-  if (done->answer.address_mode == replay::AddressMode::relocated)
-    addresses += fmt::format(", {} pointers rewritten", done->answer.rewritten_words);
-  if (done->answer.address_mode != replay::AddressMode::none) fmt::print("  addresses: {}\n", addresses);
+             format_bytes(done.value("restored_bytes_per_iteration", std::uint64_t{0})),
+             format_bytes(done.value("captured_bytes", std::uint64_t{0})));
+  const auto mode = done.at("address_mode").get<replay::AddressMode>();
+  std::string addresses = to_string(mode);
+  if (mode == replay::AddressMode::exact) addresses += ", by " + done.value("address_by", "");
+  if (mode == replay::AddressMode::relocated)
+    addresses += fmt::format(", {} pointers rewritten", done.value("rewritten_words", std::uint64_t{0}));
+  if (mode != replay::AddressMode::none) fmt::print("  addresses: {}\n", addresses);
+  const Json &driver = done.at("resources").at("driver"), &code = done.at("resources").at("code");
   std::string resources;
   for (const char* name : {"vector_registers", "scalar_registers", "spilled_registers", "scratch_bytes",
                            "shared_bytes", "subgroup_size", "occupancy"})
-    if (v.resources.contains(name) && !v.resources[name].is_null())
-      resources += fmt::format("{}{} {}", resources.empty() ? "" : ", ", name, v.resources[name].dump());
-  if (done->kernel_facts)
-    fmt::print("  code: {}{}\n", figures_line(*done->kernel_facts),
-               resources.empty() ? "" : "; driver: " + resources);
+    if (driver.contains(name) && !driver[name].is_null())
+      resources += fmt::format("{}{} {}", resources.empty() ? "" : ", ", name, driver[name].dump());
+  if (!resources.empty()) resources = "; driver: " + resources;
+  if (code.contains("capabilities")) {
+    const auto r = code.get<compile::Reflection>();
+    fmt::print("  code: {} SPIR-V instructions, {} matrix, {} shared{}\n", r.instructions,
+               r.matrix_instructions, format_bytes(r.shared_bytes), resources);
+  } else {
+    fmt::print("  code: {}{}\n", figures_line(code.get<compile::KernelFacts>()), resources);
+  }
+  if (done.contains("counters")) print_counters(done["counters"]);
+  if (validated) print_validation(cli, done.at("validation").get<replay::Validation>());
+  print_notes(done);
+}
+
+int do_replay(Cli& cli, const RunOptions& o) {
+  auto conditions = conditions_of(o);
+  if (!conditions) return cli.report(conditions.error());
+  Json arguments = ops::condition_arguments(*conditions);
+  arguments.update(ops::launch_arguments(o.launch));
+  arguments.update({{"bundle", absolute_path(o.bundle)},
+                    {"dispatch", o.dispatch},
+                    {"variant", variant_reference(o.variant)},
+                    {"device", o.device},
+                    {"counters", counters_of(o)},
+                    {"validate", !o.no_validate},
+                    {"budget_s", o.budget_s}});
+  auto done = cli.call("replay", arguments);
+  if (!done) return cli.report(done.error());
+  const int code =
+      o.no_validate ? 0
+                    : correctness_exit(done->at("validation").at("correctness").get<validate::Correctness>(),
+                                       done->at("outcome").get<replay::Outcome>());
+  if (cli.json)
+    cli.print_json("replay", std::move(*done));
   else
-    fmt::print("  code: {} SPIR-V instructions, {} matrix, {} shared{}\n", done->code.reflection.instructions,
-               done->code.reflection.matrix_instructions, format_bytes(done->code.reflection.shared_bytes),
-               resources.empty() ? "" : "; driver: " + resources);
-  print_counters(v.counters);
-  if (!o.no_validate) print_validation(cli, v.validation);
-  for (const std::string& note : done->answer.notes) fmt::print("  note: {}\n", note);
+    print_replay(cli, *done, !o.no_validate);
   return code;
 }
 
 int do_compare(Cli& cli, const RunOptions& o) {
   auto conditions = conditions_of(o);
   if (!conditions) return cli.report(conditions.error());
-  auto done = ops::compare_variants(cli.lab, {.bundle = o.bundle,
-                                              .dispatch = o.dispatch,
-                                              .variant = o.variant,
-                                              .against = o.against,
-                                              .conditions = *conditions,
-                                              .device = o.device,
-                                              .budget_s = o.budget_s});
-  if (!done) return cli.report(done.error());
-  const replay::Outcome outcome =
-      done->answer.variants.size() == 2 ? done->answer.variants[1].outcome : done->answer.outcome;
-  const int code = correctness_exit(done->verdict.correctness, outcome);
+  Json arguments = ops::condition_arguments(*conditions);
+  arguments.update({{"bundle", absolute_path(o.bundle)},
+                    {"dispatch", o.dispatch},
+                    {"variant", variant_reference(o.variant)},
+                    {"against", variant_reference(o.against)},
+                    {"device", o.device},
+                    {"budget_s", o.budget_s}});
+  auto answer = cli.call("compare", arguments);
+  if (!answer) return cli.report(answer.error());
+  Json done = std::move(*answer);
+  const Json &verdict = done.at("verdict"), &variants = done.at("variants");
+  const auto correctness = verdict.at("correctness").get<validate::Correctness>();
+  const bool both = variants.size() == 2;
+  const int code = correctness_exit(correctness, both ? variants[1].at("outcome").get<replay::Outcome>()
+                                                      : done.at("outcome").get<replay::Outcome>());
   if (cli.json) {
-    cli.print_json("compare", *done);
+    cli.print_json("compare", std::move(done));
     return code;
   }
   // A file given as variant was built and has a name of its own now.
-  const std::string name = done->answer.variants.size() == 2 ? done->answer.variants[1].label : o.variant;
-  fmt::print("{}: {} against {} on {}\n", cli.bold(done->kernel), name, o.against, done->answer.device.name);
-  if (done->verdict.correctness == validate::Correctness::failed)
-    fmt::print("  {}: {}\n", cli.bad("failed"), done->verdict.reason);
+  const std::string name = both ? variants[1].at("label").get<std::string>() : o.variant;
+  fmt::print("{}: {} against {} on {}\n", cli.bold(done.at("kernel").get<std::string>()), name, o.against,
+             done.at("device").value("name", ""));
+  if (correctness == validate::Correctness::failed)
+    fmt::print("  {}: {}\n", cli.bad("failed"), verdict.at("reason").get<std::string>());
   else
-    print_validation(cli, done->answer.variants[1].validation);
-  if (done->ratio) {
-    fmt::print("  {}\n", conditions_line(done->answer.ran));
-    fmt::print("  A {}: median {}   B {}: median {}\n", o.against, format_ns(done->a.median_ns), name,
-               format_ns(done->b.median_ns));
+    print_validation(cli, variants.at(1).at("validation").get<replay::Validation>());
+  if (done.contains("ratio")) {
+    const auto a = done.at("a").get<measure::Summary>(), b = done.at("b").get<measure::Summary>();
+    const auto ratio = done["ratio"].get<measure::Ratio>();
+    fmt::print("  {}\n", conditions_text(done));
+    fmt::print("  A {}: median {}   B {}: median {}\n", o.against, format_ns(a.median_ns), name,
+               format_ns(b.median_ns));
     fmt::print(
         "  B takes {:.3f} x of A's time (bootstrap interval {:.3f} to {:.3f}); interleaved medians, not a "
         "claim of speed\n",
-        done->ratio->ratio, done->ratio->low, done->ratio->high);
-  } else if (done->verdict.speed == validate::Speed::identical) {
+        ratio.ratio, ratio.low, ratio.high);
+  } else if (verdict.at("speed").get<validate::Speed>() == validate::Speed::identical) {
     fmt::print("  identical: same code and launch, so times are not compared\n");
   }
-  for (const std::string& note : done->answer.notes) fmt::print("  note: {}\n", note);
-  if (done->verdict.correctness == validate::Correctness::correct)
+  print_notes(done);
+  if (correctness == validate::Correctness::correct)
     fmt::print("next: klab save {} --variant {}\n", o.bundle, name);
   return code;
 }
@@ -203,7 +232,8 @@ void add_condition_options(CLI::App* verb, RunOptions& o) {
       ->check(CLI::IsMember({"cold", "warm"}));
   verb->add_option("--memory", o.memory, "pool to place memory in: device or host (default: as captured)")
       ->check(CLI::IsMember({"device", "host"}));
-  verb->add_option("--flush-mb", o.flush_mb, "MiB that go through the caches before each launch: half written, then half read")
+  verb->add_option("--flush-mb", o.flush_mb,
+                   "MiB that go through the caches before each launch: half written, then half read")
       ->check(CLI::Range(0, 65536));
   verb->add_option("--device", o.device, "index, uuid or part of a name (see klab devices)");
   verb->add_option("--budget", o.budget_s, "seconds that the worker may take")
@@ -221,9 +251,12 @@ void add_run_verbs(Cli& cli) {
   add_condition_options(replay, *replay_options);
   replay->add_option("--variant", replay_options->variant, "name, id, or a source or binary file")
       ->capture_default_str();
-  replay->add_flag("--counters", replay_options->counters,
-                   "read hardware counters too (memory bytes, hit rates, operations, stalls), in passes of their own");
-  replay->add_option("--counter", replay_options->counter_names, "one counter by the vendor's name; may be repeated")
+  replay->add_flag(
+      "--counters", replay_options->counters,
+      "read hardware counters too (memory bytes, hit rates, operations, stalls), in passes of their own");
+  replay
+      ->add_option("--counter", replay_options->counter_names,
+                   "one counter by the vendor's name; may be repeated")
       ->type_name("NAME");
   replay->add_flag("--no-validate", replay_options->no_validate, "do not check the results");
   add_launch_options(replay, replay_options->launch);

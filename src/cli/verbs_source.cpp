@@ -8,7 +8,7 @@
 
 #include "base/units.h"
 #include "cli/cli.h"
-#include "ops/build.h"
+#include "ops/requests.h"
 
 namespace klab::cli {
 namespace {
@@ -20,30 +20,42 @@ struct SourceOptions {
   std::vector<std::string> includes, defines;
 };
 
+std::vector<std::string> absolute_paths(const std::vector<std::string>& paths) {
+  std::vector<std::string> out;
+  for (const std::string& path : paths) out.push_back(absolute_path(path));
+  return out;
+}
+
 int do_find(Cli& cli, const SourceOptions& o) {
-  auto found = ops::find_source(cli.lab, o.bundle, o.dispatch,
-                                {.root = o.root, .include_folders = o.includes, .defines = o.defines});
+  auto found = cli.call("source.find", {{"bundle", absolute_path(o.bundle)},
+                                        {"dispatch", o.dispatch},
+                                        {"root", absolute_path(o.root)},
+                                        {"include_folders", absolute_paths(o.includes)},
+                                        {"defines", o.defines}});
   if (!found) return cli.report(found.error());
   if (cli.json) {
-    cli.print_json("source find", {{"candidates", found->candidates}, {"selected", found->selected}});
+    cli.print_json("source find", std::move(*found));
     return 0;
   }
-  if (found->candidates.empty()) {
+  const Json& candidates = found->at("candidates");
+  if (candidates.empty()) {
     fmt::print(
         "no candidate under {}\n  try: another --root, or -D and -I as the program's build gives them\n",
         o.root);
-    if (found->has_own_source)
-      fmt::print("  the bundle has {} itself: klab source write {} -o FILE\n", found->own_source, o.bundle);
+    if (found->contains("own_source"))
+      fmt::print("  the bundle has {} itself: klab source write {} -o FILE\n",
+                 (*found)["own_source"].get<std::string>(), o.bundle);
     return 0;
   }
   std::size_t n = 0;
-  for (const variant::Candidate& c : found->candidates) {
-    fmt::print("{}. {}  [{}]\n", ++n, cli.bold(c.file), to_string(c.evidence));
-    for (const std::string& because : c.because) fmt::print("     {}\n", because);
+  for (const Json& c : candidates) {
+    fmt::print("{}. {}  [{}]\n", ++n, cli.bold(c.at("file").get<std::string>()),
+               c.at("evidence").get<std::string>());
+    for (const Json& because : c.at("because")) fmt::print("     {}\n", because.get<std::string>());
     if (n == 10) break;
   }
-  if (!found->selected.empty())
-    fmt::print("selected: {}\n", found->selected);
+  if (const std::string selected = found->value("selected", ""); !selected.empty())
+    fmt::print("selected: {}\n", selected);
   else
     fmt::print("none is certain; choose one: klab source select {} --file FILE\n", o.bundle);
   return 0;
@@ -90,13 +102,14 @@ std::string occupancy_text(const compile::Occupancy& o) {
                      o.max_warps, o.blocks, o.limited_by);
 }
 
-void print_cuda(const Cli& cli, const ops::Built& built) {
-  const ops::CudaReport& r = *built.cuda;
-  if (!built.compiler.compiler.empty())
-    fmt::print("  {} for {}{}\n", built.compiler.compiler, r.arch,
-               built.compiler.cached           ? " (from the build cache)"
-               : built.compiler.compile_ms > 0 ? fmt::format(" in {:.0f} ms", built.compiler.compile_ms)
-                                               : "");
+void print_cuda(const Cli& cli, const Json& built) {
+  const auto r = built.at("cuda").get<ops::CudaReport>();
+  const double compile_ms = built.value("compile_ms", 0.0);
+  if (const std::string compiler = built.value("compiler", ""); !compiler.empty())
+    fmt::print("  {} for {}{}\n", compiler, r.arch,
+               built.value("cached", false) ? " (from the build cache)"
+               : compile_ms > 0             ? fmt::format(" in {:.0f} ms", compile_ms)
+                                            : "");
   if (r.kernel) {
     const compile::KernelFacts& k = *r.kernel;
     const auto before = [&](auto member) {
@@ -140,8 +153,9 @@ void print_cuda(const Cli& cli, const ops::Built& built) {
       for (const auto& [name, count] : mix.groups)
         groups += fmt::format("{}{} {}", groups.empty() ? "" : ", ", name, count);
       fmt::print("    {}\n", groups);
-    } else if (built.compiler.cuda && !built.compiler.cuda->disassembler_problem.empty()) {
-      fmt::print("  instructions are not counted: {}\n", built.compiler.cuda->disassembler_problem);
+    } else if (built.contains("module")) {
+      if (const auto module = built["module"].get<compile::CudaFacts>(); !module.disassembler_problem.empty())
+        fmt::print("  instructions are not counted: {}\n", module.disassembler_problem);
     }
   }
   if (r.occupancy) {
@@ -153,58 +167,49 @@ void print_cuda(const Cli& cli, const ops::Built& built) {
 }
 
 int do_write_source(Cli& cli, const SourceOptions& o) {
-  auto written = ops::write_source(cli.lab, o.bundle, o.dispatch, o.output, o.replace);
+  auto written = cli.call("source.write", {{"bundle", absolute_path(o.bundle)},
+                                           {"file", absolute_path(o.output)},
+                                           {"dispatch", o.dispatch},
+                                           {"replace", o.replace}});
   if (!written) return cli.report(written.error());
   if (cli.json)
-    cli.print_json("source write",
-                   {{"file", written->file}, {"language", written->language}, {"from", written->from}});
+    cli.print_json("source write", std::move(*written));
   else
     fmt::print("wrote {}: {}; it is the bundle's source now\nnext: edit it, then klab build {} --source {}\n",
-               written->file, written->from, o.bundle, written->file);
+               o.output, written->value("from", ""), o.bundle, o.output);
   return 0;
 }
 
 int do_build(Cli& cli, const BuildOptions& o) {
-  ops::BuildRequest request{
-      .bundle = o.common.bundle, .source = o.source, .name = o.name, .launch = o.launch};
+  ops::BuildRequest request{.source = absolute_path(o.source), .name = o.name, .launch = o.launch};
   request.more_defines = o.common.defines;
-  request.more_includes = o.common.includes;
+  request.more_includes = absolute_paths(o.common.includes);
   if (!o.optimisation.empty() || !o.target.empty() || o.debug_info) {
     // Said on the command line: these replace those that the source was found with.
     request.options = compiler_options({}, o.optimisation, o.target);
     request.options->debug_info = o.debug_info;
   }
   request.cuda = o.cuda;
-  request.cuda.compile_commands = o.compile_commands;
+  request.cuda.compile_commands = absolute_path(o.compile_commands);
   if (o.max_registers != 0) request.cuda.max_registers = o.max_registers;
   if (o.fast_math) request.cuda.fast_math = true;
   if (o.no_line_info) request.cuda.line_info = false;
   request.instructions = true;
-  auto built = ops::build_variant(cli.lab, request);
+  Json arguments = ops::build_arguments(request);
+  arguments["bundle"] = absolute_path(o.common.bundle);
+  auto built = cli.call("build", arguments);
   if (!built) return cli.report(built.error());
   if (cli.json) {
-    Json answer{{"variant", built->variant},
-                {"same_code", built->same_code},
-                {"messages", built->compiler.messages},
-                {"cached", built->compiler.cached},
-                {"compile_ms", built->compiler.compile_ms},
-                {"log", built->compiler.log}};
-    if (built->cuda) {
-      answer["cuda"] = *built->cuda;
-      if (built->compiler.cuda) answer["module"] = *built->compiler.cuda;
-    } else {
-      answer["reflection"] = built->compiler.reflection;
-    }
-    cli.print_json("build", std::move(answer));
+    cli.print_json("build", std::move(*built));
     return 0;
   }
-  const session::VariantRow& v = built->variant;
-  fmt::print("built variant {} ({}){}\n", cli.bold(v.name), v.id,
-             built->same_code ? ": the same code as was captured" : "");
-  for (const compile::Message& m : built->compiler.messages)
+  const std::string name = built->at("variant").at("name");
+  fmt::print("built variant {} ({}){}\n", cli.bold(name), built->at("variant").at("id").get<std::string>(),
+             built->value("same_code", false) ? ": the same code as was captured" : "");
+  for (const auto& m : built->at("messages").get<std::vector<compile::Message>>())
     fmt::print("  {}:{}: {}: {}\n", m.file, m.line, to_string(m.severity), m.text);
-  if (built->cuda) print_cuda(cli, *built);
-  fmt::print("next: klab compare {} --variant {}\n", o.common.bundle, v.name);
+  if (built->contains("cuda")) print_cuda(cli, *built);
+  fmt::print("next: klab compare {} --variant {}\n", o.common.bundle, name);
   return 0;
 }
 
@@ -341,11 +346,14 @@ void add_source_verbs(Cli& cli) {
   select->add_option("--file", source_options->file, "the source file")->required();
   add_compiler_options(select, *source_options);
   cli.run_on(select, [&cli, source_options] {
-    auto status = ops::select_source(cli.lab, source_options->bundle, source_options->file,
-                                     compiler_options(*source_options, "", ""));
-    if (!status) return cli.report(status.error());
+    SourceOptions o = *source_options;
+    o.includes = absolute_paths(o.includes);
+    auto selected = cli.call("source.select", {{"bundle", absolute_path(o.bundle)},
+                                               {"file", absolute_path(o.file)},
+                                               {"options", compiler_options(o, "", "")}});
+    if (!selected) return cli.report(selected.error());
     if (cli.json)
-      cli.print_json("source select", {{"selected", fs::absolute(source_options->file).string()}});
+      cli.print_json("source select", std::move(*selected));
     else
       fmt::print("selected: {}\n", source_options->file);
     return 0;

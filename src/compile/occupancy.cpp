@@ -48,6 +48,14 @@ void to_json(Json& j, const Occupancy& v) {
            {"limited_by", v.limited_by}};
 }
 
+void from_json(const Json& j, Occupancy& v) {
+  read_optional(j, "blocks", v.blocks);
+  read_optional(j, "warps", v.warps);
+  read_optional(j, "max_warps", v.max_warps);
+  read_optional(j, "fraction", v.fraction);
+  read_optional(j, "limited_by", v.limited_by);
+}
+
 std::optional<Occupancy> occupancy(const KernelFacts& kernel, std::uint32_t arch, std::uint32_t threads,
                                    std::uint64_t dynamic_shared) {
   const auto limits = sm_limits(arch);

@@ -28,6 +28,7 @@ struct Occupancy {
   std::string limited_by;  // "registers", "shared memory", "threads", "blocks", or why nothing fits
 };
 void to_json(Json& j, const Occupancy& v);
+void from_json(const Json& j, Occupancy& v);
 /// Theoretical occupancy of blocks of `threads` with `dynamic_shared` bytes. Empty when the architecture is
 /// not in the table or the registers are not known.
 std::optional<Occupancy> occupancy(const KernelFacts& kernel, std::uint32_t arch, std::uint32_t threads,

@@ -87,6 +87,23 @@ void to_json(Json& j, const Summary& v) {
            {"min_ns", v.min_ns}, {"max_ns", v.max_ns},       {"mean_ns", v.mean_ns}, {"spread", v.spread}};
 }
 
+void from_json(const Json& j, Summary& v) {
+  read_optional(j, "count", v.count);
+  read_optional(j, "median_ns", v.median_ns);
+  read_optional(j, "q1_ns", v.q1_ns);
+  read_optional(j, "q3_ns", v.q3_ns);
+  read_optional(j, "min_ns", v.min_ns);
+  read_optional(j, "max_ns", v.max_ns);
+  read_optional(j, "mean_ns", v.mean_ns);
+  read_optional(j, "spread", v.spread);
+}
+
+void from_json(const Json& j, Ratio& v) {
+  read_optional(j, "ratio", v.ratio);
+  read_optional(j, "low", v.low);
+  read_optional(j, "high", v.high);
+}
+
 void to_json(Json& j, const Ratio& v) { j = Json{{"ratio", v.ratio}, {"low", v.low}, {"high", v.high}}; }
 
 }  // namespace klab::measure

@@ -18,6 +18,7 @@ struct Summary {
 Summary summarise(std::span<const double> samples_ns);
 double quantile(std::span<const double> sorted, double q);
 void to_json(Json& j, const Summary& v);
+void from_json(const Json& j, Summary& v);
 
 /// Interleaved medians of A and B: ratio of B's median time to A's, and a percentile bootstrap interval (95
 /// %, `seed`). Simple form: no claim is made of it.
@@ -26,5 +27,6 @@ struct Ratio {
 };
 Ratio median_ratio(std::span<const double> a_ns, std::span<const double> b_ns, std::uint32_t seed);
 void to_json(Json& j, const Ratio& v);
+void from_json(const Json& j, Ratio& v);
 
 }  // namespace klab::measure

@@ -87,6 +87,7 @@ struct CudaReport {
   fs::path compile_commands;       // whose options were used
 };
 void to_json(Json& j, const CudaReport& v);
+void from_json(const Json& j, CudaReport& v);
 
 struct Built {
   session::VariantRow variant;

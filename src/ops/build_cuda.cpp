@@ -288,4 +288,17 @@ void to_json(Json& j, const CudaReport& v) {
   if (!v.compile_commands.empty()) j["compile_commands"] = v.compile_commands.string();
 }
 
+void from_json(const Json& j, CudaReport& v) {
+  std::string compile_commands;
+  read_optional(j, "arch", v.arch);
+  read_optional(j, "notes", v.notes);
+  read_optional(j, "compile_commands", compile_commands);
+  v.compile_commands = compile_commands;
+  if (j.contains("kernel")) v.kernel = j["kernel"].get<compile::KernelFacts>();
+  if (j.contains("baseline")) v.baseline = j["baseline"].get<compile::KernelFacts>();
+  if (j.contains("occupancy")) v.occupancy = j["occupancy"].get<compile::Occupancy>();
+  if (j.contains("baseline_occupancy"))
+    v.baseline_occupancy = j["baseline_occupancy"].get<compile::Occupancy>();
+}
+
 }  // namespace klab::ops

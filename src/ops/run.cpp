@@ -277,6 +277,7 @@ void to_json(Json& j, const Compared& v) {
            {"b", v.b},
            {"variants", v.answer.variants},
            {"notes", v.answer.notes},
+           {"outcome", v.answer.outcome},
            {"claim", "none: interleaved medians rank, they do not prove"}};
   if (v.ratio) j["ratio"] = *v.ratio;
 }
