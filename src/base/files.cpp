@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "base/environment.h"
 #include "base/ids.h"
 
 namespace klab {
@@ -95,7 +96,7 @@ Status make_folders(const fs::path& path) {
 
 namespace {
 fs::path from_environment(const char* name) {
-  const char* value = std::getenv(name);
+  const char* value = environment_value(name);
   return value != nullptr && *value != '\0' ? fs::path(value) : fs::path();
 }
 fs::path user_home() {

@@ -10,11 +10,15 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <condition_variable>
 #include <cstring>
+#include <functional>
+#include <mutex>
+#include <thread>
 
 #include <fmt/format.h>
 
-extern char** environ;
+#include "base/environment.h"
 
 namespace klab {
 namespace {
@@ -23,11 +27,8 @@ using Clock = std::chrono::steady_clock;
 
 std::vector<std::string> merged_environment(const SpawnOptions& options) {
   std::vector<std::string> merged;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view text(*entry);
-    const std::string name(text.substr(0, text.find('=')));
-    if (options.environment.count(name) == 0) merged.emplace_back(text);
-  }
+  for (const auto& [name, value] : environment_variables())
+    if (options.environment.count(name) == 0) merged.push_back(name + "=" + value);
   for (const auto& [name, value] : options.environment)
     if (value) merged.push_back(name + "=" + *value);
   return merged;
@@ -39,6 +40,42 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
   list.push_back(nullptr);
   return list;
 }
+
+/// Runs work on a thread that never ends. The kernel sends a child its PR_SET_PDEATHSIG when the thread that forked it
+/// ends, not the process: a child that outlives the call it was started in needs such a parent.
+class Forker {
+ public:
+  static Forker& get() {
+    static Forker* one = new Forker;  // for ever
+    return *one;
+  }
+  void run(const std::function<void()>& work) {
+    std::unique_lock lock(mutex_);
+    turn_.wait(lock, [this] { return work_ == nullptr; });
+    work_ = &work;
+    changed_.notify_all();
+    done_.wait(lock, [this, &work] { return work_ != &work; });
+  }
+
+ private:
+  Forker() { std::thread(&Forker::loop, this).detach(); }
+  void loop() {
+    sigset_t all;  // handlers run in threads of the program
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [this] { return work_ != nullptr; });
+      (*work_)();
+      work_ = nullptr;
+      done_.notify_all();
+      turn_.notify_one();
+    }
+  }
+  std::mutex mutex_;
+  std::condition_variable changed_, done_, turn_;
+  const std::function<void()>* work_ = nullptr;
+};
 
 }  // namespace
 
@@ -53,7 +90,7 @@ std::string to_string(const ExitStatus& status) {
 fs::path find_program(const std::string& name) {
   if (name.find('/') != std::string::npos)
     return ::access(name.c_str(), X_OK) == 0 ? fs::path(name) : fs::path();
-  const char* path = ::getenv("PATH");
+  const char* path = environment_value("PATH");
   std::string_view rest = path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin";
   while (!rest.empty()) {
     const auto colon = rest.find(':');
@@ -82,9 +119,7 @@ Result<Child> Child::spawn(const SpawnOptions& options) {
   Fd report_read(report[0]), report_write(report[1]);
   const pid_t parent = ::getpid();
 
-  const pid_t pid = ::fork();
-  if (pid < 0) return fail_errno(errno, "fork");
-  if (pid == 0) {
+  const auto become = [&] {
     auto die = [&] {
       const int error_number = errno;
       (void)!::write(report[1], &error_number, sizeof error_number);
@@ -123,7 +158,19 @@ Result<Child> Child::spawn(const SpawnOptions& options) {
     ::signal(SIGXFSZ, SIG_DFL);
     ::execve(program.c_str(), argv_pointers.data(), environment_pointers.data());
     die();
-  }
+  };
+  pid_t pid = -1;
+  int fork_error = 0;
+  const auto start = [&] {
+    pid = ::fork();
+    if (pid == 0) become();
+    fork_error = errno;
+  };
+  if (options.die_with_parent && ::gettid() != ::getpid())
+    Forker::get().run(start);
+  else
+    start();
+  if (pid < 0) return fail_errno(fork_error, "fork");
   if (options.own_group) ::setpgid(pid, pid);
   report_write = Fd();
   int error_number = 0;

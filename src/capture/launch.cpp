@@ -14,6 +14,7 @@
 
 #include <fmt/format.h>
 
+#include "base/environment.h"
 #include "base/ids.h"
 #include "shim/abi/abi.h"
 
@@ -41,7 +42,7 @@ std::string start_time(pid_t pid) {
 
 fs::path socket_parent() {
   // A socket's path may be 107 bytes long.
-  if (const char* runtime = std::getenv("XDG_RUNTIME_DIR"); runtime != nullptr && *runtime == '/') {
+  if (const char* runtime = environment_value("XDG_RUNTIME_DIR"); runtime != nullptr && *runtime == '/') {
     struct stat st {};
     if (std::strlen(runtime) < 48 && ::stat(runtime, &st) == 0 && S_ISDIR(st.st_mode) &&
         st.st_uid == ::getuid() && ::access(runtime, W_OK | X_OK) == 0)
@@ -156,7 +157,7 @@ Result<Child> start_target(const Target& target, const Shims& shims, const fs::p
   options.environment = target.environment;
   const auto get = [&](const std::string& name) -> std::optional<std::string> {
     if (const auto it = target.environment.find(name); it != target.environment.end()) return it->second;
-    const char* value = std::getenv(name.c_str());
+    const char* value = environment_value(name.c_str());
     return value != nullptr ? std::optional<std::string>(value) : std::nullopt;
   };
   if (!shims.layer_folder.empty())

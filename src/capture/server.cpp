@@ -259,7 +259,7 @@ class Server {
   }
 
   void receive(Process& p) {
-    alignas(8) static std::byte packet[KLAB_MAX_PACKET];
+    alignas(8) thread_local std::byte packet[KLAB_MAX_PACKET];
     // A bounded number at a time, so that one busy process does not starve the others.
     for (int i = 0; i < 256; ++i) {
       const ssize_t n = ::recv(p.socket.get(), packet, sizeof packet, MSG_DONTWAIT);

@@ -14,6 +14,7 @@
 
 #include <fmt/format.h>
 
+#include "base/environment.h"
 #include "base/subprocess.h"
 #include "compile/cuda/toolkit.h"
 
@@ -88,7 +89,7 @@ tl::unexpected<Error> not_started(Error error) {
 }  // namespace
 
 fs::path compiler_program() {
-  const char* path = std::getenv("KLAB_COMPILE");
+  const char* path = environment_value("KLAB_COMPILE");
   return path != nullptr && *path != '\0' ? fs::path(path) : program_folder() / "klab-compile";
 }
 
@@ -108,6 +109,8 @@ Result<Answer> run_compiler(const Request& request, double limit_s) {
 }
 
 struct Compiler::Impl {
+  Ask pooled;
+  std::function<bool()> cancelled;
   std::optional<Child> child;
   Fd to, from, err;
   std::string identity;
@@ -167,7 +170,7 @@ struct Compiler::Impl {
     return text;
   }
 
-  enum class Told { answer, end, late };
+  enum class Told { answer, end, late, stopped };
   // Sends one line and takes one line; reading goes on while writing does, so that neither side waits for the
   // other.
   Told exchange(const std::string& line, std::string& answer, Clock::time_point deadline) {
@@ -185,9 +188,13 @@ struct Compiler::Impl {
         told = Told::late;
         break;
       }
+      if (cancelled && cancelled()) {
+        told = Told::stopped;
+        break;
+      }
       pollfd fds[2] = {{from.get(), POLLIN, 0}, {to.get(), POLLOUT, 0}};
       const nfds_t count = sent < line.size() ? 2 : 1;
-      const int ready = ::poll(fds, count, static_cast<int>(std::min<long long>(left, 1 << 30)));
+      const int ready = ::poll(fds, count, static_cast<int>(std::min<long long>(left, cancelled ? 50 : 1 << 30)));
       if (ready < 0 && errno != EINTR) break;
       if (ready <= 0) continue;
       if (count == 2 && (fds[1].revents & (POLLOUT | POLLERR)) != 0) {
@@ -213,13 +220,16 @@ struct Compiler::Impl {
 };
 
 Compiler::Compiler() : impl_(std::make_unique<Impl>()) {}
+Compiler::Compiler(Ask ask) : Compiler() { impl_->pooled = std::move(ask); }
 Compiler::Compiler(Compiler&&) noexcept = default;
 Compiler& Compiler::operator=(Compiler&&) noexcept = default;
 Compiler::~Compiler() = default;
 
 bool Compiler::running() const { return impl_->child.has_value(); }
+void Compiler::stop_when(std::function<bool()> cancelled) { impl_->cancelled = std::move(cancelled); }
 
 Result<Answer> Compiler::ask(const Request& request, double limit_s) {
+  if (impl_->pooled) return impl_->pooled(request, limit_s);
   KLAB_TRY(std::string text, text_of(request));
   text += '\n';
   std::string identity = Impl::identity_now();
@@ -242,6 +252,10 @@ Result<Answer> Compiler::ask(const Request& request, double limit_s) {
     return bad;
   }
   const std::string words = impl_->words();
+  if (told == Impl::Told::stopped) {
+    impl_->stop(std::chrono::milliseconds(0));
+    return fail(ErrorCode::interrupted, fmt::format("interrupted while it compiled {}", subject(request)));
+  }
   if (told == Impl::Told::late) {
     impl_->stop(std::chrono::milliseconds(0));
     return timed_out(request, limit_s, words);

@@ -2,6 +2,7 @@
 // A klab-compile that stays: its compilers are loaded once. Starting one costs 20 ms, and NVRTC's first
 // compilation 30 ms more than the next. Not here: what is cached (cache.h).
 #pragma once
+#include <functional>
 #include <memory>
 
 #include "compile/protocol.h"
@@ -14,7 +15,10 @@ namespace klab::compile {
 class Compiler {
  public:
   static constexpr int kMaxRequests = 2000;
+  using Ask = std::function<Result<Answer>(const Request& request, double limit_s)>;
   Compiler();
+  /// Of no process of its own: each request goes to `ask`, which has a pool of them.
+  explicit Compiler(Ask ask);
   Compiler(Compiler&&) noexcept;
   Compiler& operator=(Compiler&&) noexcept;
   ~Compiler();
@@ -22,6 +26,8 @@ class Compiler {
   /// As run_compiler.
   Result<Answer> ask(const Request& request, double limit_s = 120);
   bool running() const;
+  /// Polled while a compiler works; when it turns true the compiler is ended and ask() answers interrupted.
+  void stop_when(std::function<bool()> cancelled);
 
  private:
   struct Impl;

@@ -47,6 +47,12 @@ Result<session::Store*> Lab::store() {
   return store_.get();
 }
 
+Result<std::unique_ptr<Engines::Hold>> Lab::hold(const std::string& what) {
+  return engines_->hold(what, cancelled, [this](unsigned place) {
+    say(fmt::format("waiting for the device: place {} in its queue", place));
+  });
+}
+
 Result<replay::Answer> Lab::ask(const replay::Request& request) {
   return engines_->ask(
       request,

@@ -26,6 +26,18 @@ class Engines {
                                      const std::function<void(unsigned place)>& on_wait) = 0;
   /// Lent until this object ends.
   virtual compile::Compiler& compiler() = 0;
+
+  /// While it lives no other GPU work of this user's hub starts, on any device; what the same Engines ask is not held
+  /// up. For programs that are run to be traced or captured: their device is not known before. Alone: nothing.
+  class Hold {
+   public:
+    virtual ~Hold() = default;
+  };
+  /// Errors: interrupted.
+  virtual Result<std::unique_ptr<Hold>> hold(const std::string& /*what*/, const std::function<bool()>& /*cancelled*/,
+                                             const std::function<void(unsigned place)>& /*on_wait*/) {
+    return std::make_unique<Hold>();
+  }
 };
 
 /// One user's laboratory for the length of a command, or of one call or job in the hub. Store and worker start when
@@ -40,6 +52,8 @@ class Lab {
   /// Asks a worker, reporting its progress; waits for the device where it is shared.
   Result<replay::Answer> ask(const replay::Request& request);
   compile::Compiler& compiler() { return engines_->compiler(); }
+  /// Takes the devices for a program of the user's that is about to run: Engines::hold.
+  Result<std::unique_ptr<Engines::Hold>> hold(const std::string& what);
 
   /// Of whom the work is: programs are started with it (capture). Empty: ours.
   std::map<std::string, std::string> environment;

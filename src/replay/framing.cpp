@@ -36,13 +36,18 @@ Status receive_exactly(int fd, char* to, std::size_t size, Clock::time_point dea
 
 }  // namespace
 
-Status send_message(int fd, const Json& message) {
+Result<std::string> frame_of(const Json& message) {
   const std::string text = message.dump(-1, ' ', false, Json::error_handler_t::replace);
   if (text.size() > kMaxMessage) return fail(ErrorCode::cap_reached, "message over 256 MiB");
   std::string frame(4, '\0');
   const auto size = static_cast<std::uint32_t>(text.size());
   std::memcpy(frame.data(), &size, 4);
   frame += text;
+  return frame;
+}
+
+Status send_message(int fd, const Json& message) {
+  KLAB_TRY(const std::string frame, frame_of(message));
   std::string_view rest = frame;
   while (!rest.empty()) {
     const ssize_t n = ::send(fd, rest.data(), rest.size(), MSG_NOSIGNAL);
@@ -53,15 +58,20 @@ Status send_message(int fd, const Json& message) {
   return {};
 }
 
-Result<Json> receive_message(int fd, int timeout_ms) {
+Result<Json> receive_message(int fd, int timeout_ms, std::size_t max_bytes) {
   const auto deadline = Clock::now() + std::chrono::milliseconds(timeout_ms < 0 ? 1 << 30 : timeout_ms);
   std::uint32_t size = 0;
   char prefix[4];
   KLAB_TRY_VOID(receive_exactly(fd, prefix, 4, deadline));
   std::memcpy(&size, prefix, 4);
-  if (size > kMaxMessage) return fail(ErrorCode::invalid_data, fmt::format("message of {} bytes", size));
-  std::string text(size, '\0');
-  KLAB_TRY_VOID(receive_exactly(fd, text.data(), size, deadline));
+  if (size > max_bytes) return fail(ErrorCode::invalid_data, fmt::format("message of {} bytes", size));
+  // As much memory as has arrived, not as much as was announced.
+  std::string text;
+  while (text.size() < size) {
+    const std::size_t have = text.size();
+    text.resize(std::min<std::size_t>(size, std::max<std::size_t>(1 << 16, 2 * have)));
+    KLAB_TRY_VOID(receive_exactly(fd, text.data() + have, text.size() - have, deadline));
+  }
   return parse_json(text, "worker message");
 }
 

@@ -153,14 +153,17 @@ struct Answer {
 void to_json(Json& j, const Answer& v);
 void from_json(const Json& j, Answer& v);
 
-/// While it works a worker may send {"progress": "...", "done": n, "total": m} before the answer.
+/// While it works a worker may send {"progress": "...", "done": n, "total": m, "waits": bool} before the answer.
 struct Progress {
   std::string text;
   std::uint64_t done = 0, total = 0;
+  bool waits = false;  // for the device: from here to the next progress no time of the budget passes
 };
 
-/// Blocking framing over a socket. Errors: worker_lost at end of stream, invalid_data, timeout.
+/// Blocking framing over a socket. Errors: worker_lost at end of stream, invalid_data (also over `max_bytes`), timeout.
 Status send_message(int fd, const Json& message);
-Result<Json> receive_message(int fd, int timeout_ms);
+Result<Json> receive_message(int fd, int timeout_ms, std::size_t max_bytes = kMaxMessage);
+/// The bytes of one message. Errors: cap_reached.
+Result<std::string> frame_of(const Json& message);
 
 }  // namespace klab::replay

@@ -8,11 +8,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <thread>
 
 #include <fmt/format.h>
 
+#include "base/environment.h"
 #include "base/subprocess.h"
 
 namespace klab::replay {
@@ -60,13 +62,14 @@ Outcome outcome_of(ErrorCode code) {
 struct Worker::Impl {
   Options options;
   std::optional<Child> child;
+  std::atomic<pid_t> pid{0};
   Fd socket;
   std::thread logger;
 
   Status start() {
-    const char* override_path = ::getenv("KLAB_WORKER");
+    const char* override_path = environment_value("KLAB_WORKER");
     const fs::path program =
-        override_path != nullptr ? fs::path(override_path) : program_folder() / "klab-worker";
+        override_path != nullptr && *override_path != '\0' ? fs::path(override_path) : program_folder() / "klab-worker";
     if (::access(program.c_str(), X_OK) != 0)
       return fail(ErrorCode::environment, fmt::format("{} is not there or may not be run", program.string()),
                   "reinstall klab, or build it whole: ./demo does that");
@@ -83,6 +86,7 @@ struct Worker::Impl {
                        .extra_fds = {{kWorkerFd, theirs.get()}},
                        .die_with_parent = true};
     KLAB_TRY(child, Child::spawn(spawn));
+    pid = child->pid();
     socket = std::move(ours);
     logger = std::thread(keep_log, std::move(log_read), options.log, options.log_cap);
     return {};
@@ -94,6 +98,7 @@ struct Worker::Impl {
       if (!child->wait(kGoodbye)) child->kill(SIGKILL);
       child.reset();
     }
+    pid = 0;
     if (logger.joinable()) logger.join();
   }
 
@@ -111,9 +116,16 @@ Worker::~Worker() {
   if (impl_) impl_->end();
 }
 
+pid_t Worker::pid() const { return impl_->pid; }
+
+bool Worker::running() {
+  if (impl_->child && impl_->child->wait(std::chrono::milliseconds(0))) impl_->end();
+  return impl_->child.has_value();
+}
+
 Result<Answer> Worker::ask(const Request& request, const OnProgress& progress,
                            const std::function<bool()>& cancelled) {
-  if (!impl_->child) KLAB_TRY_VOID(impl_->start());
+  if (!running()) KLAB_TRY_VOID(impl_->start());  // one that died while it was idle costs nobody anything
   auto lost = [&](ErrorCode code, std::string what) {
     Answer answer;
     answer.outcome = outcome_of(code);
@@ -126,9 +138,13 @@ Result<Answer> Worker::ask(const Request& request, const OnProgress& progress,
   if (auto sent = send_message(impl_->socket.get(), request); !sent)
     return lost(ErrorCode::worker_lost, impl_->obituary() + " before the request");
 
-  const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+  auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                            std::chrono::duration<double>(request.budget_s + kGraceSeconds));
-  for (;;) {
+  bool waits = false;  // for the device, which others hold: no part of the budget
+  for (auto before = Clock::now();;) {
+    const auto now_is = Clock::now();
+    if (waits) deadline += now_is - before;
+    before = now_is;
     if (cancelled && cancelled()) {
       impl_->child->kill(SIGKILL);
       impl_->end();
@@ -150,9 +166,11 @@ Result<Answer> Worker::ask(const Request& request, const OnProgress& progress,
         read_optional(*message, "progress", now.text);
         read_optional(*message, "done", now.done);
         read_optional(*message, "total", now.total);
+        read_optional(*message, "waits", now.waits);
       } catch (const std::exception&) {
         continue;
       }
+      waits = now.waits;
       if (progress) progress(now);
       continue;
     }

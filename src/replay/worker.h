@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Starts, watches and replaces klab-worker processes. Nothing here loads a driver.
 #pragma once
+#include <sys/types.h>
+
 #include <functional>
 #include <memory>
 
@@ -28,9 +30,15 @@ class Worker {
   /// Always an answer when a worker could be started: a crash becomes outcome worker_lost (or device_fault
   /// when the driver said so), running past `request.budget_s` becomes timeout; the worker is then gone and
   /// the next request starts a new one. `cancelled` is polled; when it turns true the worker is ended.
+  /// Time that the worker waits for a device which others hold is no part of the budget.
   /// Errors: environment, interrupted.
   Result<Answer> ask(const Request& request, const OnProgress& progress = {},
                      const std::function<bool()>& cancelled = {});
+
+  /// 0: none runs. Thread: any.
+  pid_t pid() const;
+  /// Also takes note of one that has ended.
+  bool running();
 
  private:
   struct Impl;

@@ -295,6 +295,12 @@ Result<JobRow> Sessions::job(std::int64_t id) {
   return read_job(s);
 }
 
+Status Sessions::set_job_log(std::int64_t id, const std::string& log) {
+  KLAB_TRY(Statement s, db_->prepare("UPDATE jobs SET log = ? WHERE id = ?"));
+  KLAB_TRY_VOID(s.bind(log).bind(id).step());
+  return {};
+}
+
 Result<std::vector<JobRow>> Sessions::jobs(const std::string& session, std::int64_t limit) {
   KLAB_TRY(Statement s, db_->prepare(fmt::format(
                             "SELECT {} FROM jobs WHERE session = ? ORDER BY id DESC LIMIT ?", kJobColumns)));

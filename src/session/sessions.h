@@ -92,6 +92,7 @@ class Sessions {
   Status start_job(std::int64_t id);
   Status end_job(std::int64_t id, JobState state, const Json& result);
   Result<JobRow> job(std::int64_t id);
+  Status set_job_log(std::int64_t id, const std::string& log);
   Result<std::vector<JobRow>> jobs(const std::string& session, std::int64_t limit = 200);
   /// The job that a session which is `running` runs. Errors: not_found.
   Result<JobRow> working_job(const std::string& session);

@@ -176,6 +176,12 @@ Status Store::migrate() {
   return transaction.commit();
 }
 
+Result<std::int64_t> Store::data_version() {
+  KLAB_TRY(Statement s, db_.prepare("PRAGMA data_version"));
+  KLAB_TRY_VOID(s.step());
+  return s.integer(0);
+}
+
 Status Store::put_bundle(const BundleRow& row) {
   KLAB_TRY(Statement s, db_.prepare("INSERT INTO bundles(id, path, kernel, made_at) VALUES(?, ?, ?, ?) "
                                     "ON CONFLICT(id) DO UPDATE SET path = excluded.path"));

@@ -124,6 +124,9 @@ class Store {
   /// What stands of a variant: the newest verdict on each dispatch counts, and of these the worst is given.
   Result<std::optional<VerdictRow>> standing_verdict(const std::string& bundle, const std::string& variant);
 
+  /// Another number whenever another connection, of any process, has written since this one last looked. Cheap.
+  Result<std::int64_t> data_version();
+
  private:
   Status migrate();
   Database db_;

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "base/environment.h"
 #include "base/hash.h"
 #include "variant/find_cuda.h"
 #include "variant/tree.h"
@@ -223,7 +224,8 @@ class Search {
   template <class Job>
   void in_parallel(const std::vector<Work*>& todo, std::size_t at_once, const Job& job) const {
     std::atomic<std::size_t> next{0};
-    const auto worker = [&] {
+    const auto worker = [&, environment = ScopedEnvironment::current()] {
+      const ScopedEnvironment scope(environment);
       for (;;) {
         const std::size_t from = next.fetch_add(at_once);
         if (from >= todo.size()) return;

@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "base/environment.h"
 #include "base/subprocess.h"
 
 namespace klab::compile {
@@ -26,7 +27,7 @@ struct Place {
 };
 
 std::string variable(const char* name) {
-  const char* value = std::getenv(name);
+  const char* value = environment_value(name);
   return value != nullptr ? value : "";
 }
 
