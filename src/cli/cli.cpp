@@ -63,7 +63,9 @@ std::string Cli::bad(const std::string& text) const { return painted(colours(STD
 std::string Cli::warn(const std::string& text) const { return painted(colours(STDOUT_FILENO), "33", text); }
 
 hub::Client& Cli::client() {
-  if (!client_) client_ = std::make_unique<hub::Client>(hub::Client::Options{.alone = no_hub});
+  const char* variable = std::getenv("KLAB_NO_HUB");
+  const bool alone = no_hub || (variable != nullptr && *variable != '\0' && *variable != '0');
+  if (!client_) client_ = std::make_unique<hub::Client>(hub::Client::Options{.alone = alone});
   return *client_;
 }
 
@@ -72,6 +74,10 @@ Result<Json> Cli::call(const std::string& verb, const Json& arguments) {
     if (lab.progress) lab.progress(p.line, p.done, p.total);
   };
   return client().call(verb, arguments, progress, lab.cancelled);
+}
+
+Result<std::shared_ptr<void>> Cli::hold() {
+  return client().hold([this](const hub::Progress& p) { lab.say(p.line); }, lab.cancelled);
 }
 
 std::string absolute_path(const std::string& path) {

@@ -35,6 +35,8 @@ struct Cli {
   /// One verb of ops/api.h, through the hub or here; progress and ctrl-C as lab has them.
   Result<Json> call(const std::string& verb, const Json& arguments);
   hub::Client& client();
+  /// hub::Client::hold, for a program that is about to run here.
+  Result<std::shared_ptr<void>> hold();
 
   /// JSON: {"ok": true, "verb": ..., ...} on stdout.
   void print_json(const std::string& verb, Json answer) const;
@@ -71,6 +73,7 @@ void add_capture_verbs(Cli& cli);  // capture, inspect, bundle
 void add_source_verbs(Cli& cli);   // source, build, save
 void add_run_verbs(Cli& cli);      // replay, compare
 void add_mcp_verb(Cli& cli);
+void add_hub_verb(Cli& cli);
 void add_session_verbs(Cli& cli);
 void add_session_run_verbs(Cli& cli, CLI::App* session);  // run, compare
 void add_session_build_verb(Cli& cli, CLI::App* session);

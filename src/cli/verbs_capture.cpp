@@ -40,6 +40,23 @@ struct CaptureOptions {
   bool stop = false, replace = false, no_proof = false;
 };
 
+/// The proof replay of each dispatch that was captured; that it cannot run is no failure of the capture.
+Status prove_all(Cli& cli, ops::CaptureAnswer& done) {
+  KLAB_TRY(const ops::OpenBundle opened, ops::open_bundle(done.captured.sealed.path));
+  cli.lab.say("proof replay: running the captured dispatch from its pre-state");
+  for (std::uint32_t i = 0; i < opened.reader.manifest().dispatches.size(); ++i) {
+    auto answer =
+        cli.call("prove", {{"bundle", absolute_path(done.captured.sealed.path.string())}, {"dispatch", i}});
+    if (!answer) {
+      if (answer.error().code == ErrorCode::interrupted) return fail(answer.error());
+      done.proof_error = answer.error();
+      break;
+    }
+    KLAB_TRY(done.proofs.emplace_back(), decode_json<bundle::Proof>(answer->at("proof"), "proof"));
+  }
+  return {};
+}
+
 int do_capture(Cli& cli, const CaptureOptions& o) {
   auto program = program_of(cli, "capture");
   if (!program) return cli.report(program.error());
@@ -68,8 +85,15 @@ int do_capture(Cli& cli, const CaptureOptions& o) {
   request.bundle = o.out;
   if (request.bundle.extension() != ".klab") request.bundle += ".klab";
 
-  auto done = ops::capture_dispatch(cli.lab, request, !o.no_proof);
+  // The program runs here, in its user's terminal; what replays it may be warm elsewhere.
+  auto done = [&]() -> Result<ops::CaptureAnswer> {
+    KLAB_TRY(const auto held, cli.hold());
+    return ops::capture_dispatch(cli.lab, request, false);
+  }();
   if (!done) return cli.report(done.error());
+  if (!o.no_proof) {
+    if (auto proved = prove_all(cli, *done); !proved) return cli.report(proved.error());
+  }
   const capture::Captured& c = done->captured;
   auto opened = ops::open_bundle(c.sealed.path);
   if (!opened) return cli.report(opened.error());

@@ -83,7 +83,10 @@ int show_dispatches(Cli& cli, const DispatchOptions& o) {
     if (!program) return cli.report(program.error());
     capture::Target target{.argv = *program};
     target.limit = std::chrono::milliseconds(static_cast<long>(o.limit_s * 1000));
-    auto traced = ops::trace_dispatches(cli.lab, target, o.out);
+    auto traced = [&]() -> Result<ops::Traced> {
+      KLAB_TRY(const auto held, cli.hold());
+      return ops::trace_dispatches(cli.lab, target, o.out);
+    }();
     if (!traced) return cli.report(traced.error());
     list = std::move(traced->list);
     file = traced->file;

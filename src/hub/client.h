@@ -20,8 +20,8 @@ using OnProgress = std::function<void(const Progress&)>;
 
 /// Besides those of ops/api.h there are the verbs of the hub itself:
 ///   job.start  {verb, arguments, session?}   -> {job}: the work goes on when the caller leaves
-///   job.wait   {job, wait_s}                 -> {job: JobRow, progress}: at its end, or when wait_s have passed
-///   job.cancel {job}                         -> {job: JobRow}: returns when the work has stopped
+///   job.wait   {job, wait_s}                 -> {job: JobRow, progress}: at its end, or when wait_s have
+///   passed job.cancel {job}                         -> {job: JobRow}: returns when the work has stopped
 ///   events.wait {session?, after, wait_s, limit} -> {events: [EventRow], last}: as soon as there is one
 ///   hub.status, hub.stop {force}
 /// Thread: any; calls of several threads run at once.
@@ -35,10 +35,15 @@ class Client {
   explicit Client(Options options);
   ~Client();
 
-  /// The answer of one verb. `cancelled` is polled; when it turns true the work is stopped and the call ends with
-  /// interrupted. Errors: those of the verb; environment when no hub can be started or reached.
+  /// The answer of one verb. `cancelled` is polled; when it turns true the work is stopped and the call ends
+  /// with interrupted. Errors: those of the verb; environment when no hub can be started or reached.
   Result<Json> call(const std::string& verb, const Json& arguments, const OnProgress& progress = {},
                     const std::function<bool()>& cancelled = {});
+
+  /// While the result lives no other GPU work of this user's hub starts: for a program that is run here to be
+  /// traced or captured. Empty when there is no hub. Errors: interrupted.
+  Result<std::shared_ptr<void>> hold(const OnProgress& progress = {},
+                                     const std::function<bool()>& cancelled = {});
 
  private:
   struct Impl;

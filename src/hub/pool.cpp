@@ -11,16 +11,34 @@
 namespace klab::hub {
 namespace {
 
-// Drivers, layers and loaders; toolkits and compilers; Klab's own; where programs and files are found; languages.
+// Drivers, layers and loaders; toolkits and compilers; Klab's own; where programs and files are found;
+// languages.
 constexpr std::string_view kPrefixes[] = {
-    "KLAB_",   "VK_",     "MESA_",   "LP_",     "LLVM_",   "GALLIUM_", "RADV_",  "ACO_",   "AMD_",  "ANV_",   "INTEL_",
-    "NV_",     "__NV_",   "NVK_",    "NVIDIA_", "CUDA",    "HIP_",     "ROCR_",  "ROCM_",  "HSA_",  "GPU_",   "LD_",
-    "DRI_",    "EGL_",    "LIBGL_",  "ZINK_",   "PYTHON",  "OMP_",     "NVCC_",  "NVRTC_", "CPATH", "LIBRARY_PATH",
-    "ENABLE_", "DISABLE_"};
-constexpr std::string_view kNames[] = {"PATH",     "HOME",           "TMPDIR", "XDG_CACHE_HOME", "XDG_DATA_HOME",
-                                       "XDG_DATA_DIRS", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "XDG_RUNTIME_DIR",
-                                       "VIRTUAL_ENV", "CONDA_PREFIX", "DISPLAY", "WAYLAND_DISPLAY", "LANG", "LC_ALL",
-                                       "LC_MESSAGES", "LC_CTYPE", "CC", "CXX", "GLIBC_TUNABLES", "MALLOC_CONF"};
+    "KLAB_", "VK_",    "MESA_",  "LP_",   "LLVM_",        "GALLIUM_", "RADV_",   "ACO_",  "AMD_",
+    "ANV_",  "INTEL_", "NV_",    "__NV_", "NVK_",         "NVIDIA_",  "CUDA",    "HIP_",  "ROCR_",
+    "ROCM_", "HSA_",   "GPU_",   "LD_",   "DRI_",         "EGL_",     "LIBGL_",  "ZINK_", "PYTHON",
+    "OMP_",  "NVCC_",  "NVRTC_", "CPATH", "LIBRARY_PATH", "ENABLE_",  "DISABLE_"};
+constexpr std::string_view kNames[] = {"PATH",
+                                       "HOME",
+                                       "TMPDIR",
+                                       "XDG_CACHE_HOME",
+                                       "XDG_DATA_HOME",
+                                       "XDG_DATA_DIRS",
+                                       "XDG_CONFIG_HOME",
+                                       "XDG_CONFIG_DIRS",
+                                       "XDG_RUNTIME_DIR",
+                                       "VIRTUAL_ENV",
+                                       "CONDA_PREFIX",
+                                       "DISPLAY",
+                                       "WAYLAND_DISPLAY",
+                                       "LANG",
+                                       "LC_ALL",
+                                       "LC_MESSAGES",
+                                       "LC_CTYPE",
+                                       "CC",
+                                       "CXX",
+                                       "GLIBC_TUNABLES",
+                                       "MALLOC_CONF"};
 
 std::string key_of(const bundle::DeviceIdentity& device) {
   return !device.uuid.empty() ? device.uuid : device.api + ":" + device.name;
@@ -83,7 +101,8 @@ class Pool::PooledEngines : public ops::Engines {
     auto answer = slot->worker->ask(request, progress, cancelled);
     // Another one's warm capture may be what fills the device.
     if (answer && ran_out(*answer) && pool_->end_idle(slot->device)) {
-      if (progress) progress({"device memory ran out: other warm workers were ended, once more", 0, 0, false});
+      if (progress)
+        progress({"device memory ran out: other warm workers were ended, once more", 0, 0, false});
       answer = slot->worker->ask(request, progress, cancelled);
     }
     if (answer && works) {
@@ -120,11 +139,12 @@ class Pool::PooledEngines : public ops::Engines {
                                                   const std::function<bool()>& cancelled,
                                                   const std::function<void(unsigned)>& on_wait) {
     bool waited = false;
-    auto turn = pool_->queue_.wait(device, caller_.what.empty() ? what : caller_.what, cancelled, [&](unsigned place) {
-      waited = true;
-      if (caller_.on_place) caller_.on_place(place);
-      if (on_wait) on_wait(place);
-    });
+    auto turn = pool_->queue_.wait(device, caller_.what.empty() ? what : caller_.what, cancelled,
+                                   [&](unsigned place) {
+                                     waited = true;
+                                     if (caller_.on_place) caller_.on_place(place);
+                                     if (on_wait) on_wait(place);
+                                   });
     if (waited && caller_.on_place) caller_.on_place(0);
     return turn;
   }
@@ -170,13 +190,15 @@ std::string Pool::device_of(const std::string& fingerprint, const replay::Reques
   const std::string api = captured_on ? captured_on->api : std::string();
   const std::string own = captured_on ? key_of(*captured_on) : std::string();
   const std::lock_guard lock(mutex_);
-  const auto known = devices_.find(fingerprint + "\n" + api + "\n" + (request.device.empty() ? own : request.device));
+  const auto known =
+      devices_.find(fingerprint + "\n" + api + "\n" + (request.device.empty() ? own : request.device));
   if (known != devices_.end()) return known->second;
   // A name that nobody has used yet could mean any device.
   return request.device.empty() ? own : std::string();
 }
 
-void Pool::learn(const std::string& fingerprint, const replay::Request& request, const replay::Answer& answer) {
+void Pool::learn(const std::string& fingerprint, const replay::Request& request,
+                 const replay::Answer& answer) {
   if (answer.device.name.empty() || is_uuid(request.device)) return;
   const auto captured_on = device_of_bundle(request.bundle);
   if (!captured_on) return;
@@ -208,7 +230,8 @@ std::shared_ptr<Pool::Slot> Pool::take(const std::string& fingerprint, const std
     while (!device.empty() && on_device() >= static_cast<std::ptrdiff_t>(limits_.on_a_device)) {
       auto oldest = slots_.end();
       for (auto it = slots_.begin(); it != slots_.end(); ++it)
-        if (!(*it)->busy && (*it)->device == device && (oldest == slots_.end() || (*it)->since < (*oldest)->since))
+        if (!(*it)->busy && (*it)->device == device &&
+            (oldest == slots_.end() || (*it)->since < (*oldest)->since))
           oldest = it;
       if (oldest == slots_.end()) break;
       ended.splice(ended.end(), slots_, oldest);
@@ -220,8 +243,10 @@ std::shared_ptr<Pool::Slot> Pool::take(const std::string& fingerprint, const std
     (void)make_folders(logs_);
     const fs::path log = logs_ / "worker.log";
     std::error_code ec;
-    if (fs::exists(log, ec) && fs::file_size(log, ec) >= limits_.log_cap) fs::rename(log, logs_ / "worker.log.1", ec);
-    best->worker = std::make_unique<replay::Worker>(replay::Worker::Options{.log = log, .log_cap = limits_.log_cap});
+    if (fs::exists(log, ec) && fs::file_size(log, ec) >= limits_.log_cap)
+      fs::rename(log, logs_ / "worker.log.1", ec);
+    best->worker =
+        std::make_unique<replay::Worker>(replay::Worker::Options{.log = log, .log_cap = limits_.log_cap});
     slots_.push_back(best);
   }
   best->busy = true;
@@ -274,13 +299,14 @@ bool Pool::end_idle(const std::string& device) {
   const std::lock_guard lock(mutex_);
   for (auto it = slots_.begin(); it != slots_.end();) {
     const auto here = it++;
-    if (!(*here)->busy && (device.empty() || (*here)->device == device)) ended.splice(ended.end(), slots_, here);
+    if (!(*here)->busy && (device.empty() || (*here)->device == device))
+      ended.splice(ended.end(), slots_, here);
   }
   return !ended.empty();
 }
 
-Result<compile::Answer> Pool::compile(const std::string& fingerprint, const compile::Request& request, double limit_s,
-                                      const std::function<bool()>& cancelled) {
+Result<compile::Answer> Pool::compile(const std::string& fingerprint, const compile::Request& request,
+                                      double limit_s, const std::function<bool()>& cancelled) {
   std::shared_ptr<CompilerSlot> slot;
   std::list<std::shared_ptr<CompilerSlot>> ended;
   {
@@ -363,9 +389,12 @@ Json Pool::status() {
   {
     const std::lock_guard lock(mutex_);
     for (const auto& s : slots_) {
-      Json w{{"pid", s->worker->pid()},      {"device", s->device},
-             {"state", s->busy ? "busy" : "idle"}, {"for_s", seconds_since(s->since)},
-             {"requests", s->requests},      {"started_at", s->started_at},
+      Json w{{"pid", s->worker->pid()},
+             {"device", s->device},
+             {"state", s->busy ? "busy" : "idle"},
+             {"for_s", seconds_since(s->since)},
+             {"requests", s->requests},
+             {"started_at", s->started_at},
              {"environment", s->fingerprint.substr(0, 8)}};
       if (s->busy) w["doing"] = s->doing;
       workers.push_back(std::move(w));

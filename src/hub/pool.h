@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Warm workers and compilers, lent to one call at a time, each started with the environment of whom it works for.
-// Not here: what a worker does (replay/worker.h), the order of the queue (queue.h).
+// Warm workers and compilers, lent to one call at a time, each started with the environment of whom it works
+// for. Not here: what a worker does (replay/worker.h), the order of the queue (queue.h).
 #pragma once
 #include <chrono>
 #include <condition_variable>
@@ -15,17 +15,17 @@
 
 namespace klab::hub {
 
-/// What of an environment changes what a worker or compiler does: drivers, devices, toolkits, loaders, languages.
-/// Equal fingerprints may share a process. Empty for null, which is our own environment.
+/// What of an environment changes what a worker or compiler does: drivers, devices, toolkits, loaders,
+/// languages. Equal fingerprints may share a process. Empty for null, which is our own environment.
 std::string fingerprint(const Variables* environment);
 
 /// Thread: any.
 class Pool {
  public:
   struct Limits {
-    double idle_s = 120;           // a worker that waits longer is ended: it holds device memory
-    std::size_t on_a_device = 2;   // warm workers on one device, of all callers; one for each fingerprint
-    std::size_t compilers = 0;     // at work at once, and warm; 0: one a core
+    double idle_s = 120;          // a worker that waits longer is ended: it holds device memory
+    std::size_t on_a_device = 2;  // warm workers on one device, of all callers; one for each fingerprint
+    std::size_t compilers = 0;    // at work at once, and warm; 0: one a core
     std::uint64_t log_cap = 64u << 20;
   };
   /// For whom a call or job works.
@@ -42,7 +42,8 @@ class Pool {
   ~Pool();
   std::unique_ptr<ops::Engines> engines(Caller caller);
   DeviceQueue& queue() { return queue_; }
-  /// {workers: [{pid, device, state, doing, requests, idle_s, environment}], compilers: {at_work, warm}, queue: [...]}
+  /// {workers: [{pid, device, state, doing, requests, idle_s, environment}], compilers: {at_work, warm},
+  /// queue: [...]}
   Json status();
 
  private:
@@ -63,12 +64,13 @@ class Pool {
   };
   class PooledEngines;
 
-  std::shared_ptr<Slot> take(const std::string& fingerprint, const std::string& device, const std::string& doing);
+  std::shared_ptr<Slot> take(const std::string& fingerprint, const std::string& device,
+                             const std::string& doing);
   void give_back(const std::shared_ptr<Slot>& slot);
   /// Ends what waits on `device`; says whether there was any.
   bool end_idle(const std::string& device);
-  Result<compile::Answer> compile(const std::string& fingerprint, const compile::Request& request, double limit_s,
-                                  const std::function<bool()>& cancelled);
+  Result<compile::Answer> compile(const std::string& fingerprint, const compile::Request& request,
+                                  double limit_s, const std::function<bool()>& cancelled);
   std::string device_of(const std::string& fingerprint, const replay::Request& request);
   void learn(const std::string& fingerprint, const replay::Request& request, const replay::Answer& answer);
   void reap();

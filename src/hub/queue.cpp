@@ -16,7 +16,8 @@ void Queue::remove(Id id) {
 }
 
 unsigned Queue::place(Id id) const {
-  const auto mine = std::find_if(tickets_.begin(), tickets_.end(), [id](const Ticket& t) { return t.id == id; });
+  const auto mine =
+      std::find_if(tickets_.begin(), tickets_.end(), [id](const Ticket& t) { return t.id == id; });
   if (mine == tickets_.end()) return 0;
   bool free = true;
   unsigned waiting = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who may use a device, and in which order: first come, first served, one at a time for each device.
-// Not here: which device a request means (pool.h), and protection against other processes (the worker's lock).
+// Not here: which device a request means (pool.h), and protection against other processes (the worker's
+// lock).
 #pragma once
 #include <condition_variable>
 #include <cstdint>
@@ -15,8 +16,8 @@
 
 namespace klab::hub {
 
-/// The order alone. A ticket of a key conflicts with those of equal key; one without a key with every other. A ticket
-/// runs when no earlier one that is still there conflicts with it. Thread: one.
+/// The order alone. A ticket of a key conflicts with those of equal key; one without a key with every other.
+/// A ticket runs when no earlier one that is still there conflicts with it. Thread: one.
 class Queue {
  public:
   using Id = std::uint64_t;
@@ -34,7 +35,9 @@ class Queue {
   const std::list<Ticket>& tickets() const { return tickets_; }
 
  private:
-  static bool conflict(const Ticket& a, const Ticket& b) { return a.key.empty() || b.key.empty() || a.key == b.key; }
+  static bool conflict(const Ticket& a, const Ticket& b) {
+    return a.key.empty() || b.key.empty() || a.key == b.key;
+  }
   std::list<Ticket> tickets_;
   Id next_ = 1;
 };
@@ -56,7 +59,8 @@ class DeviceQueue {
     Queue::Id id_;
   };
 
-  /// Waits for a turn. `on_wait` hears the place when it changes. Errors: interrupted, when `cancelled` said so.
+  /// Waits for a turn. `on_wait` hears the place when it changes. Errors: interrupted, when `cancelled` said
+  /// so.
   Result<std::unique_ptr<Turn>> wait(const std::string& key, const std::string& what,
                                      const std::function<bool()>& cancelled, const OnWait& on_wait);
   struct Row {

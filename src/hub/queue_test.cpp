@@ -23,7 +23,8 @@ TEST(Queue, one_at_a_time_for_each_device_and_devices_are_independent) {
 
 TEST(Queue, a_ticket_without_a_key_waits_for_all_and_holds_up_all_that_come_later) {
   Queue q;
-  const auto a = q.add("a", ""), b = q.add("b", ""), any = q.add("", ""), later_a = q.add("a", ""), c = q.add("c", "");
+  const auto a = q.add("a", ""), b = q.add("b", ""), any = q.add("", ""), later_a = q.add("a", ""),
+             c = q.add("c", "");
   EXPECT_TRUE(q.runs(a));
   EXPECT_TRUE(q.runs(b));
   EXPECT_EQ(q.place(any), 1u);

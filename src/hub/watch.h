@@ -24,7 +24,8 @@ class Watch {
     ~Waiter();
     Waiter(const Waiter&) = delete;
     Waiter& operator=(const Waiter&) = delete;
-    /// True when the store has changed since the last time (or construction); false at `deadline` or when cancelled.
+    /// True when the store has changed since the last time (or construction); false at `deadline` or when
+    /// cancelled.
     bool wait(std::chrono::steady_clock::time_point deadline, const std::function<bool()>& cancelled);
 
    private:

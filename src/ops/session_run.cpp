@@ -83,6 +83,7 @@ Result<Json> session_trace(Lab& lab, const Json& arguments) {
     KLAB_TRY(const capture::Target target, session_target(work, limit_s));
     KLAB_TRY_VOID(make_folders(work.folder));
     const fs::path file = work.folder / "dispatches.jsonl";
+    KLAB_TRY(auto held, lab.hold("trace"));
     KLAB_TRY(const Traced traced, trace_dispatches(lab, target, file));
     work.said["dispatches"] = traced.list.rows.size();
     Json answer = dispatches_json(traced.list, traced.file);
