@@ -43,8 +43,8 @@ Error error_of(replay::Outcome outcome, const std::optional<Error>& error, const
 
 /// Mode honesty: what ran must be what was asked. Interleaving needs whole ABBA blocks, so a comparison may
 /// run a few launches more than asked, never fewer.
-Status check_mode(const replay::Answer& answer, bool interleaved) {
-  const replay::Conditions &asked = answer.asked, &ran = answer.ran;
+Status check_mode(const replay::Conditions& asked, const replay::Answer& answer, bool interleaved) {
+  const replay::Conditions& ran = answer.ran;
   std::string differs;
   auto compare = [&](const char* what, const std::string& a, const std::string& b) {
     if (a != b) differs += fmt::format("{}{}: asked {}, ran {}", differs.empty() ? "" : "; ", what, a, b);
@@ -128,7 +128,7 @@ Result<Replayed> replay_dispatch(Lab& lab, const ReplayRequest& request) {
     run.outcome = replay::Outcome::failed;
   if (run.outcome == replay::Outcome::ok) run.outcome = done.variant().outcome;
   const bool ran = run.outcome == replay::Outcome::ok;
-  Status honest = ran ? check_mode(done.answer, false) : Status{};
+  Status honest = ran ? check_mode(request.conditions, done.answer, false) : Status{};
   if (!honest) run.outcome = replay::Outcome::refused;
   if (ran) {
     done.summary = measure::summarise(done.answer.ran.mode == replay::Mode::repeats &&
@@ -198,7 +198,7 @@ Result<Compared> compare_variants(Lab& lab, const CompareRequest& request) {
         fmt::format("{}: {}", to_string(variants[1].outcome),
                     variants[1].error ? variants[1].error->what : "no further word from the driver");
   } else {
-    if (const Status honest = check_mode(done.answer, true); !honest) {
+    if (const Status honest = check_mode(request.conditions, done.answer, true); !honest) {
       // Refused, and stored as that: no verdict comes of it.
       KLAB_TRY_VOID(store->add_run({.bundle = opened.id,
                                     .dispatch = request.dispatch,
