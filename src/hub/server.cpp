@@ -34,9 +34,10 @@ bool gone(int fd) {
 
 class Server {
  public:
-  Server(Core& core, const ServeOptions& options) : core_(core), options_(options) {}
+  Server(Core& core, const ServeOptions& options, fs::path socket)
+      : core_(core), options_(options), socket_(std::move(socket)) {}
 
-  void run(int listening, const fs::path& socket, const std::function<bool()>& stop) {
+  void run(int listening, const std::function<bool()>& stop) {
     auto quiet_since = Clock::now();
     while (!stop() && !stopping_) {
       pollfd p{listening, POLLIN, 0};
@@ -47,7 +48,7 @@ class Server {
       if (there_ > 0 || core_.at_work() > 0) quiet_since = Clock::now();
       if (Clock::now() - quiet_since > std::chrono::duration<double>(options_.idle_s)) break;
       struct stat st {};
-      if (::stat(socket.c_str(), &st) != 0 && core_.at_work() == 0) break;  // nobody can find us any more
+      if (::stat(socket_.c_str(), &st) != 0 && core_.at_work() == 0) break;  // nobody can find us any more
     }
   }
 
@@ -132,8 +133,15 @@ class Server {
       }
       return false;
     }
+    if (verb == "hub.status") return send(fd, {{"result", status()}});
     const auto result = core_.call(verb, arguments, caller, progress, cancelled);
     return send(fd, result ? Json{{"result", *result}} : Json{{"error", result.error()}});
+  }
+
+  Json status() {
+    Json j = core_.call("hub.status", Json::object(), {}, {}, {}).value_or(Json::object());
+    j["socket"] = socket_.string();
+    return j;
   }
 
   bool stop(int fd, const Json& arguments) {
@@ -151,6 +159,7 @@ class Server {
 
   Core& core_;
   const ServeOptions options_;
+  const fs::path socket_;
   const Json identity_ = identity();
   std::atomic<bool> stopping_{false};
   std::mutex mutex_;
@@ -193,8 +202,8 @@ Status serve(const ServeOptions& options, const std::function<bool()>& stop) {
   Core core;
   KLAB_TRY(const Fd listening, listen_at(path));
   {
-    Server server(core, options);
-    server.run(listening.get(), path, stop);
+    Server server(core, options, path);
+    server.run(listening.get(), stop);
     ::unlink(path.c_str());  // who comes now starts another, which waits for our lock
   }
   return {};

@@ -16,7 +16,7 @@ Result<fs::path> socket_path() {
   const char* runtime = environment_value("XDG_RUNTIME_DIR");
   struct stat st {};
   // A socket's path may be 107 bytes long.
-  if (runtime != nullptr && *runtime == '/' && std::string_view(runtime).size() < 60 &&
+  if (runtime != nullptr && *runtime == '/' && std::string_view(runtime).size() < 70 &&
       ::stat(runtime, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == ::getuid())
     folder = fs::path(runtime) / "klab";
   else

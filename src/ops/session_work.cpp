@@ -90,7 +90,9 @@ Result<Json> work_in_session(Lab& lab, const std::string& id, const std::string&
                              const Json& request, const std::function<Result<Json>(SessionWork&)>& body) {
   KLAB_TRY(session::Store * store, lab.store());
   session::Sessions sessions = store->sessions();
-  KLAB_TRY(const session::SessionRow before, sessions.get(id));
+  KLAB_TRY(session::SessionRow before, sessions.get(id));
+  // Its process may have died since anybody looked.
+  if (before.state == State::running) KLAB_TRY_VOID(sessions.recover());
   Settings settings;
   KLAB_TRY(settings, decode_json<Settings>(before.settings, "stored settings"));
   const fs::path folder = session_folder(lab.home(), id);

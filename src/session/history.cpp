@@ -13,7 +13,8 @@ namespace klab::session {
 namespace {
 
 constexpr std::string_view kApprovalColumns =
-    "token, session, variant, file, before_hash, after_hash, diff, state, made_at, expires, asked_by, decided_by";
+    "token, session, variant, file, before_hash, after_hash, diff, state, made_at, expires, asked_by, "
+    "decided_by";
 constexpr std::string_view kSaveColumns =
     "id, session, variant, file, backup, before_hash, after_hash, approved_by, at";
 
@@ -90,20 +91,23 @@ void to_json(Json& j, const Counts& v) {
 }
 
 Status History::link_variant(const std::string& session, const std::string& variant) {
-  KLAB_TRY(Statement s, db_->prepare("INSERT OR IGNORE INTO session_variants(session, variant, at) VALUES(?, ?, ?)"));
+  KLAB_TRY(Statement s,
+           db_->prepare("INSERT OR IGNORE INTO session_variants(session, variant, at) VALUES(?, ?, ?)"));
   KLAB_TRY_VOID(s.bind(session).bind(variant).bind(utc_now()).step());
   return {};
 }
 
 Result<std::vector<std::string>> History::variants(const std::string& session) {
-  KLAB_TRY(Statement s, db_->prepare("SELECT variant FROM session_variants WHERE session = ? ORDER BY rowid"));
+  KLAB_TRY(Statement s,
+           db_->prepare("SELECT variant FROM session_variants WHERE session = ? ORDER BY rowid"));
   s.bind(session);
   return read_all<std::string>(s, [](const Statement& row) -> Result<std::string> { return row.text(0); });
 }
 
 Status History::add_save(const SaveRow& row) {
-  KLAB_TRY(Statement s, db_->prepare(fmt::format("INSERT OR REPLACE INTO saves({}) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                                                 kSaveColumns)));
+  KLAB_TRY(Statement s,
+           db_->prepare(fmt::format("INSERT OR REPLACE INTO saves({}) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                                    kSaveColumns)));
   s.bind(row.id).bind(row.session).bind(row.variant).bind(row.file).bind(row.backup).bind(row.before_hash);
   KLAB_TRY_VOID(
       s.bind(row.after_hash).bind(row.approved_by).bind(row.at.empty() ? utc_now() : row.at).step());
@@ -111,21 +115,22 @@ Status History::add_save(const SaveRow& row) {
 }
 
 Result<std::vector<SaveRow>> History::saves(const std::string& session) {
-  KLAB_TRY(Statement s, db_->prepare(fmt::format("SELECT {} FROM saves WHERE session = ? ORDER BY rowid", kSaveColumns)));
+  KLAB_TRY(Statement s,
+           db_->prepare(fmt::format("SELECT {} FROM saves WHERE session = ? ORDER BY rowid", kSaveColumns)));
   s.bind(session);
   return read_all<SaveRow>(s, [](const Statement& r) -> Result<SaveRow> {
-    return SaveRow{r.text(0), r.text(1), r.text(2), r.text(3), r.text(4), r.text(5), r.text(6), r.text(7), r.text(8)};
+    return SaveRow{r.text(0), r.text(1), r.text(2), r.text(3), r.text(4),
+                   r.text(5), r.text(6), r.text(7), r.text(8)};
   });
 }
 
 Result<Counts> History::counts(const std::string& session) {
-  KLAB_TRY(Statement s,
-           db_->prepare("SELECT (SELECT count(*) FROM session_variants WHERE session = ?1), "
-                        "(SELECT count(*) FROM runs WHERE session = ?1), "
-                        "(SELECT count(*) FROM verdicts WHERE session = ?1), "
-                        "(SELECT count(*) FROM jobs WHERE session = ?1), "
-                        "(SELECT count(*) FROM events WHERE session = ?1), "
-                        "(SELECT count(*) FROM saves WHERE session = ?1)"));
+  KLAB_TRY(Statement s, db_->prepare("SELECT (SELECT count(*) FROM session_variants WHERE session = ?1), "
+                                     "(SELECT count(*) FROM runs WHERE session = ?1), "
+                                     "(SELECT count(*) FROM verdicts WHERE session = ?1), "
+                                     "(SELECT count(*) FROM jobs WHERE session = ?1), "
+                                     "(SELECT count(*) FROM events WHERE session = ?1), "
+                                     "(SELECT count(*) FROM saves WHERE session = ?1)"));
   KLAB_TRY_VOID(s.bind(session).step());
   return Counts{s.integer(0), s.integer(1), s.integer(2), s.integer(3), s.integer(4), s.integer(5)};
 }
@@ -133,10 +138,11 @@ Result<Counts> History::counts(const std::string& session) {
 Result<ApprovalRow> History::ask(ApprovalRow row, std::int64_t now) {
   KLAB_TRY(Transaction transaction, Transaction::begin(*db_));
   {
-    KLAB_TRY(Statement s, db_->prepare(fmt::format("SELECT {} FROM approvals WHERE session = ? AND state = 'pending' AND "
-                                                   "variant = ? AND file = ? AND before_hash = ? AND after_hash = ? "
-                                                   "AND expires > ?",
-                                                   kApprovalColumns)));
+    KLAB_TRY(Statement s,
+             db_->prepare(fmt::format("SELECT {} FROM approvals WHERE session = ? AND state = 'pending' AND "
+                                      "variant = ? AND file = ? AND before_hash = ? AND after_hash = ? "
+                                      "AND expires > ?",
+                                      kApprovalColumns)));
     s.bind(row.session).bind(row.variant).bind(row.file).bind(row.before_hash).bind(row.after_hash);
     KLAB_TRY(const bool found, s.bind(now).step());
     if (found) return read_approval(s, now);
@@ -145,9 +151,15 @@ Result<ApprovalRow> History::ask(ApprovalRow row, std::int64_t now) {
   row.state = ApprovalState::pending;
   row.made_at = utc_now();
   row.expires = now + kApprovalSeconds;
-  KLAB_TRY(Statement s, db_->prepare(fmt::format(
-                            "INSERT INTO approvals({}) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '')", kApprovalColumns)));
-  s.bind(row.token).bind(row.session).bind(row.variant).bind(row.file).bind(row.before_hash).bind(row.after_hash);
+  KLAB_TRY(Statement s,
+           db_->prepare(fmt::format("INSERT INTO approvals({}) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '')",
+                                    kApprovalColumns)));
+  s.bind(row.token)
+      .bind(row.session)
+      .bind(row.variant)
+      .bind(row.file)
+      .bind(row.before_hash)
+      .bind(row.after_hash);
   s.bind(row.diff).bind(std::string_view(to_string(row.state))).bind(row.made_at).bind(row.expires);
   KLAB_TRY_VOID(s.bind(row.asked_by).step());
   KLAB_TRY_VOID(transaction.commit());
@@ -155,23 +167,27 @@ Result<ApprovalRow> History::ask(ApprovalRow row, std::int64_t now) {
 }
 
 Result<ApprovalRow> History::approval(const std::string& token, std::int64_t now) {
-  KLAB_TRY(Statement s, db_->prepare(fmt::format("SELECT {} FROM approvals WHERE token = ?", kApprovalColumns)));
+  KLAB_TRY(Statement s,
+           db_->prepare(fmt::format("SELECT {} FROM approvals WHERE token = ?", kApprovalColumns)));
   KLAB_TRY(const bool found, s.bind(token).step());
   if (!found)
-    return fail(ErrorCode::not_found, "there is no approval of that token", "klab session approvals lists those that wait");
+    return fail(ErrorCode::not_found, "there is no approval of that token",
+                "klab session approvals lists those that wait");
   return read_approval(s, now);
 }
 
 Result<std::vector<ApprovalRow>> History::pending(const std::string& session, std::int64_t now) {
-  KLAB_TRY(Statement s, db_->prepare(fmt::format(
-                            "SELECT {} FROM approvals WHERE state = 'pending' AND expires > ?1 AND (?2 = '' OR "
-                            "session = ?2) ORDER BY rowid DESC LIMIT 200",
-                            kApprovalColumns)));
+  KLAB_TRY(Statement s,
+           db_->prepare(fmt::format(
+               "SELECT {} FROM approvals WHERE state = 'pending' AND expires > ?1 AND (?2 = '' OR "
+               "session = ?2) ORDER BY rowid DESC LIMIT 200",
+               kApprovalColumns)));
   s.bind(now).bind(session);
   return read_all<ApprovalRow>(s, [now](const Statement& row) { return read_approval(row, now); });
 }
 
-Result<ApprovalRow> History::decide(const std::string& token, bool approve, const std::string& by, std::int64_t now) {
+Result<ApprovalRow> History::decide(const std::string& token, bool approve, const std::string& by,
+                                    std::int64_t now) {
   KLAB_TRY(Transaction transaction, Transaction::begin(*db_));
   KLAB_TRY(ApprovalRow row, approval(token, now));
   if (row.state != ApprovalState::pending) return not_open(row, approve ? "approved" : "denied");

@@ -10,7 +10,9 @@ namespace {
 constexpr unsigned long long kMost = 256ull << 20;
 }
 
-std::string json_text(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string json_text(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
 
 std::string pack_json(const Json& value) {
   const std::string text = json_text(value);

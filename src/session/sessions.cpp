@@ -107,7 +107,8 @@ std::uint64_t process_start(std::int64_t pid) {
   std::istringstream rest(line.substr(name_end + 1));
   std::string field;
   for (int n = 3; n <= 22; ++n)
-    if (!(rest >> field)) return 0;
+    if (!(rest >> field) || (n == 3 && (field == "Z" || field == "X")))
+      return 0;  // ended, only not waited for
   return std::strtoull(field.c_str(), nullptr, 10);
 }
 
@@ -115,9 +116,10 @@ Result<SessionRow> Sessions::open(SessionRow row) {
   if (row.id.empty()) row.id = "s" + new_id(7);
   row.made_at = utc_now();
   KLAB_TRY(Transaction transaction, Transaction::begin(*db_));
-  KLAB_TRY(Statement s, db_->prepare(fmt::format(
-                            "INSERT INTO sessions({}) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                            kSessionColumns)));
+  KLAB_TRY(Statement s,
+           db_->prepare(fmt::format(
+               "INSERT INTO sessions({}) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+               kSessionColumns)));
   s.bind(row.id).bind(row.name).bind(row.made_by).bind(std::string_view(to_string(row.state)));
   s.bind(Json(row.program).dump()).bind(row.working_folder).bind(Json(row.roots).dump());
   s.bind(row.dispatch.dump()).bind(row.bundle).bind(row.bundle_path).bind(std::int64_t{row.owns_bundle});
@@ -165,7 +167,8 @@ namespace {
 // What runs, for those who are refused meanwhile.
 Error busy(Sessions& sessions, const SessionRow& row, Error refused) {
   if (const auto job = sessions.working_job(row.id))
-    refused.what = fmt::format("session {} runs job {} ({}) now; {}", row.id, job->id, job->kind, refused.what);
+    refused.what =
+        fmt::format("session {} runs job {} ({}) now; {}", row.id, job->id, job->kind, refused.what);
   return refused;
 }
 }  // namespace
@@ -184,7 +187,8 @@ Result<SessionRow> Sessions::move(const std::string& id, Move move, const Json& 
   return row;
 }
 
-Result<SessionRow> Sessions::begin_work(const std::string& id, Move move, std::int64_t& job, const JobRow& row) {
+Result<SessionRow> Sessions::begin_work(const std::string& id, Move move, std::int64_t& job,
+                                        const JobRow& row) {
   KLAB_TRY(Transaction transaction, Transaction::begin(*db_));
   KLAB_TRY(SessionRow session, get(id));
   if (const auto to = next(session.state, move); !to)
@@ -197,7 +201,8 @@ Result<SessionRow> Sessions::begin_work(const std::string& id, Move move, std::i
   }
   {
     KLAB_TRY(Statement s, db_->prepare("UPDATE jobs SET session = ?, kind = ?, log = ? WHERE id = ?"));
-    KLAB_TRY_VOID(s.bind(id).bind(row.kind).bind(fmt::format("{}/{}.log", row.log, number)).bind(number).step());
+    KLAB_TRY_VOID(
+        s.bind(id).bind(row.kind).bind(fmt::format("{}/{}.log", row.log, number)).bind(number).step());
   }
   KLAB_TRY_VOID(start_job(number));
   KLAB_TRY(Statement s, db_->prepare("UPDATE sessions SET state = 'running', rest = ? WHERE id = ?"));
@@ -218,7 +223,8 @@ Result<SessionRow> Sessions::end_work(const std::string& id, Move move, std::int
     KLAB_TRY(to, next(session.rest, move));
     if (to == State::running) to = State::idle;
   }
-  KLAB_TRY(Statement s, db_->prepare("UPDATE sessions SET state = ?, rest = '' WHERE id = ? AND state = 'running'"));
+  KLAB_TRY(Statement s,
+           db_->prepare("UPDATE sessions SET state = ?, rest = '' WHERE id = ? AND state = 'running'"));
   KLAB_TRY_VOID(s.bind(std::string_view(to_string(to))).bind(id).step());
   KLAB_TRY_VOID(end_job(job, state, result));
   KLAB_TRY_VOID(add_event(id, to_string(move), detail));
@@ -309,8 +315,9 @@ Result<std::vector<JobRow>> Sessions::jobs(const std::string& session, std::int6
 }
 
 Result<JobRow> Sessions::working_job(const std::string& session) {
-  KLAB_TRY(Statement s, db_->prepare(fmt::format(
-                            "SELECT {} FROM jobs WHERE session = ? AND state = 'running' LIMIT 1", kJobColumns)));
+  KLAB_TRY(Statement s,
+           db_->prepare(fmt::format("SELECT {} FROM jobs WHERE session = ? AND state = 'running' LIMIT 1",
+                                    kJobColumns)));
   KLAB_TRY(const bool found, s.bind(session).step());
   if (!found) return fail(ErrorCode::not_found, fmt::format("session {} runs no job", session));
   return read_job(s);
@@ -327,10 +334,10 @@ Result<int> Sessions::recover() {
     return open;
   };
   const auto stuck = [&]() -> Result<std::vector<SessionRow>> {
-    KLAB_TRY(Statement s,
-             db_->prepare(fmt::format("SELECT {} FROM sessions WHERE state = 'running' AND NOT EXISTS (SELECT 1 FROM "
-                                      "jobs WHERE jobs.session = sessions.id AND jobs.state = 'running')",
-                                      kSessionColumns)));
+    KLAB_TRY(Statement s, db_->prepare(fmt::format(
+                              "SELECT {} FROM sessions WHERE state = 'running' AND NOT EXISTS (SELECT 1 FROM "
+                              "jobs WHERE jobs.session = sessions.id AND jobs.state = 'running')",
+                              kSessionColumns)));
     return read_all<SessionRow>(s, read_session);
   };
   {
@@ -356,8 +363,9 @@ Result<int> Sessions::recover() {
 }
 
 Result<std::vector<SessionRow>> Sessions::closed_with_inputs() {
-  KLAB_TRY(Statement s, db_->prepare(fmt::format(
-                            "SELECT {} FROM sessions WHERE state = 'closed' AND owns_bundle = 1", kSessionColumns)));
+  KLAB_TRY(Statement s,
+           db_->prepare(fmt::format("SELECT {} FROM sessions WHERE state = 'closed' AND owns_bundle = 1",
+                                    kSessionColumns)));
   return read_all<SessionRow>(s, read_session);
 }
 

@@ -106,7 +106,8 @@ class Sessions {
   Database* db_;
 };
 
-/// Start time of a process in clock ticks since boot (/proc/PID/stat, field 22); 0: there is no such process.
+/// Start time of a process in clock ticks since boot (/proc/PID/stat, field 22); 0: there is no such process,
+/// or it has ended and nobody has waited for it.
 std::uint64_t process_start(std::int64_t pid);
 
 }  // namespace klab::session

@@ -11,8 +11,8 @@ namespace {
 
 constexpr State kStates[] = {State::opened, State::source_selected, State::captured, State::running,
                              State::idle,   State::saved,           State::closed};
-constexpr Move kMoves[] = {Move::trace, Move::search, Move::select_source, Move::capture, Move::build,
-                           Move::run,   Move::compare, Move::save,         Move::close,   Move::finish};
+constexpr Move kMoves[] = {Move::trace, Move::search,  Move::select_source, Move::capture, Move::build,
+                           Move::run,   Move::compare, Move::save,          Move::close,   Move::finish};
 
 std::optional<State> after(State state, Move move) {
   const bool resting = state == State::captured || state == State::idle || state == State::saved;

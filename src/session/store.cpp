@@ -265,12 +265,17 @@ Result<VariantRow> Store::variant(const std::string& bundle, const std::string& 
 
 Result<std::optional<VariantRow>> Store::equal_variant(const VariantRow& row) {
   KLAB_TRY(Statement s,
-           db_.prepare(fmt::format("SELECT {} FROM variants WHERE bundle = ? AND source_file = ? AND source_hash = ? "
-                                   "AND options = ? AND launch = ? AND code_hash = ? AND compiler = ? AND "
-                                   "target_file = ? AND target_hash = ? ORDER BY rowid LIMIT 1",
-                                   kVariantColumns)));
+           db_.prepare(
+               fmt::format("SELECT {} FROM variants WHERE bundle = ? AND source_file = ? AND source_hash = ? "
+                           "AND options = ? AND launch = ? AND code_hash = ? AND compiler = ? AND "
+                           "target_file = ? AND target_hash = ? ORDER BY rowid LIMIT 1",
+                           kVariantColumns)));
   s.bind(row.bundle).bind(row.source_file).bind(row.source_hash).bind(json_text(row.options));
-  s.bind(json_text(row.launch)).bind(row.code_hash).bind(row.compiler).bind(row.target_file).bind(row.target_hash);
+  s.bind(json_text(row.launch))
+      .bind(row.code_hash)
+      .bind(row.compiler)
+      .bind(row.target_file)
+      .bind(row.target_hash);
   KLAB_TRY(const bool found, s.step());
   if (!found) return std::optional<VariantRow>();
   KLAB_TRY(VariantRow equal, read_variant(s));
@@ -278,9 +283,10 @@ Result<std::optional<VariantRow>> Store::equal_variant(const VariantRow& row) {
 }
 
 Result<std::int64_t> Store::add_run(const RunRow& row) {
-  KLAB_TRY(Statement s,
-           db_.prepare("INSERT INTO runs(bundle, dispatch, variant, device, conditions, outcome, median_ns, "
-                       "answer, at, session, cache_key, packed) VALUES(?, ?, ?, ?, ?, ?, ?, '', ?, ?, ?, ?)"));
+  KLAB_TRY(
+      Statement s,
+      db_.prepare("INSERT INTO runs(bundle, dispatch, variant, device, conditions, outcome, median_ns, "
+                  "answer, at, session, cache_key, packed) VALUES(?, ?, ?, ?, ?, ?, ?, '', ?, ?, ?, ?)"));
   s.bind(row.bundle).bind(std::int64_t{row.dispatch}).bind(row.variant).bind(row.device);
   s.bind(json_text(row.conditions)).bind(word(row.outcome)).bind(row.median_ns);
   s.bind(row.at.empty() ? utc_now() : row.at).bind(row.session).bind(row.cache_key);
@@ -298,7 +304,8 @@ Result<RunRow> read_run(const Statement& s) {
   v.variant = s.text(3), v.device = s.text(4);
   KLAB_TRY(v.conditions, stored_json<replay::Conditions>(s, 5, "stored conditions"));
   if (!from_string(s.text(6), v.outcome))
-    return fail(ErrorCode::store_failed, fmt::format("store: run {} ended in a way this klab does not know", v.id));
+    return fail(ErrorCode::store_failed,
+                fmt::format("store: run {} ended in a way this klab does not know", v.id));
   v.median_ns = s.real(7), v.at = s.text(8), v.session = s.text(9), v.cache_key = s.text(10);
   return v;
 }
@@ -322,17 +329,21 @@ Result<std::vector<Row>> read_all(Statement& s, Read read) {
 }  // namespace
 
 Result<RunRow> Store::run(std::int64_t id) {
-  KLAB_TRY(Statement s, db_.prepare(fmt::format("SELECT {}, answer, packed FROM runs WHERE id = ?", kRunColumns)));
+  KLAB_TRY(Statement s,
+           db_.prepare(fmt::format("SELECT {}, answer, packed FROM runs WHERE id = ?", kRunColumns)));
   KLAB_TRY(const bool found, s.bind(id).step());
-  if (!found) return fail(ErrorCode::not_found, fmt::format("there is no run {}", id), "klab session show ID --view runs");
+  if (!found)
+    return fail(ErrorCode::not_found, fmt::format("there is no run {}", id),
+                "klab session show ID --view runs");
   KLAB_TRY(RunRow row, read_run(s));
   KLAB_TRY(row.answer, long_json(s, 11, 12, "stored run"));
   return row;
 }
 
 Result<std::vector<RunRow>> Store::runs(const std::string& session, std::int64_t after, std::int64_t limit) {
-  KLAB_TRY(Statement s, db_.prepare(fmt::format(
-                            "SELECT {} FROM runs WHERE session = ? AND id > ? ORDER BY id LIMIT ?", kRunColumns)));
+  KLAB_TRY(Statement s,
+           db_.prepare(fmt::format("SELECT {} FROM runs WHERE session = ? AND id > ? ORDER BY id LIMIT ?",
+                                   kRunColumns)));
   s.bind(session).bind(after).bind(limit);
   return read_all<RunRow>(s, read_run);
 }
@@ -391,17 +402,19 @@ Result<VerdictRow> read_verdict(const Statement& s) {
 }
 }  // namespace
 
-Result<std::vector<VerdictRow>> Store::verdicts(const std::string& session, std::int64_t after, std::int64_t limit) {
-  KLAB_TRY(Statement s, db_.prepare(fmt::format("SELECT {} FROM verdicts WHERE session = ? AND id > ? ORDER BY id "
-                                                "LIMIT ?",
-                                                kVerdictColumns)));
+Result<std::vector<VerdictRow>> Store::verdicts(const std::string& session, std::int64_t after,
+                                                std::int64_t limit) {
+  KLAB_TRY(Statement s,
+           db_.prepare(fmt::format("SELECT {} FROM verdicts WHERE session = ? AND id > ? ORDER BY id "
+                                   "LIMIT ?",
+                                   kVerdictColumns)));
   s.bind(session).bind(after).bind(limit);
   return read_all<VerdictRow>(s, read_verdict);
 }
 
 Result<VerdictRow> Store::verdict(std::int64_t id) {
-  KLAB_TRY(Statement s, db_.prepare(fmt::format("SELECT {}, detail, packed FROM verdicts WHERE id = ?",
-                                                kVerdictColumns)));
+  KLAB_TRY(Statement s,
+           db_.prepare(fmt::format("SELECT {}, detail, packed FROM verdicts WHERE id = ?", kVerdictColumns)));
   KLAB_TRY(const bool found, s.bind(id).step());
   if (!found) return fail(ErrorCode::not_found, fmt::format("there is no comparison {}", id));
   KLAB_TRY(VerdictRow row, read_verdict(s));
@@ -411,12 +424,13 @@ Result<VerdictRow> Store::verdict(std::int64_t id) {
 
 Result<std::optional<VerdictRow>> Store::standing_verdict(const std::string& bundle,
                                                           const std::string& variant) {
-  KLAB_TRY(Statement s,
-           db_.prepare(fmt::format(
-               "SELECT {}, detail, packed FROM verdicts "
-               "WHERE id IN (SELECT max(id) FROM verdicts WHERE bundle = ? AND variant = ? GROUP BY dispatch) "
-               "ORDER BY correctness = 'correct', id DESC LIMIT 1",
-               kVerdictColumns)));
+  KLAB_TRY(
+      Statement s,
+      db_.prepare(fmt::format(
+          "SELECT {}, detail, packed FROM verdicts "
+          "WHERE id IN (SELECT max(id) FROM verdicts WHERE bundle = ? AND variant = ? GROUP BY dispatch) "
+          "ORDER BY correctness = 'correct', id DESC LIMIT 1",
+          kVerdictColumns)));
   KLAB_TRY(const bool found, s.bind(bundle).bind(variant).step());
   if (!found) return std::optional<VerdictRow>();
   KLAB_TRY(VerdictRow row, read_verdict(s));
