@@ -40,6 +40,7 @@ def base_environment():
     # One shader cache for all: the first dispatch of a kernel compiles it, and that is most of the time.
     env.setdefault("MESA_SHADER_CACHE_DIR", str(BUILD / "mesa_cache"))
     env["NO_COLOR"] = "1"
+    env["KLAB_LOCKS"] = str(BUILD / "locks")
     # A hub that a test leaves behind ends soon by itself.
     env["KLAB_HUB_IDLE_S"] = "3"
     return env

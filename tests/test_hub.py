@@ -180,3 +180,21 @@ def test_without_a_place_for_the_socket_the_work_is_done_here(klab, bundle):
     done = klab.ok("replay", bundle, "--iterations", "1", env={"XDG_RUNTIME_DIR": str(blocked)})
     shutil.rmtree(blocked)
     assert "in this process" in done.err and "median" in done.out
+
+
+def test_the_device_is_locked_against_everybody(klab, bundle):
+    """Also against commands without a hub, and other homes; the wait is no part of the budget."""
+    locks = {"KLAB_LOCKS": str(klab.folder / "locks"), "KLAB_NO_HUB": "1"}
+    first = klab.start("replay", bundle, "--iterations", "600", env=locks)
+    until(lambda: list((klab.folder / "locks").glob("*.lock")) if (klab.folder / "locks").exists() else None)
+    second = klab.start("replay", bundle, "--iterations", "1", "--budget", "3", env={**locks, "KLAB_HOME": str(klab.folder / "other-home")})
+    out, err = second.communicate(timeout=120)
+    first.communicate(timeout=120)
+    assert first.returncode == 0 and second.returncode == 0, err
+    assert "waiting for the device: held by process" in err, err
+
+
+def test_a_place_for_locks_that_is_none_is_a_note(klab, bundle):
+    (klab.folder / "locks").write_text("no folder")
+    done = klab.ok("replay", bundle, "--iterations", "1", "--json", env={"KLAB_LOCKS": str(klab.folder / "locks"), "KLAB_NO_HUB": "1"})
+    assert any("could not be locked" in n for n in done.json["notes"]), done.json["notes"]

@@ -23,6 +23,8 @@ class Deadline {
   std::uint64_t timeout_ns(double cap_s) const {
     return static_cast<std::uint64_t>(std::clamp(std::min(left_s(), cap_s), 1e-3, 1e6) * 1e9);
   }
+  /// Time that was spent waiting for others is not the request's.
+  void leave_out(Clock::duration waited) { end_ += waited; }
   /// Errors: timeout, when it has passed.
   Status check(const char* doing) const {
     if (left_s() > 0) return {};

@@ -40,8 +40,16 @@ replay::Answer Server::handle(const replay::Request& request) {
   const auto start = Deadline::Clock::now();
   replay::Answer answer;
   answer.asked = answer.ran = request.conditions;
-  const Deadline deadline(request.budget_s);
+  Deadline deadline(request.budget_s);
   Status status;
+  const bool measures = request.verb == "proof" || request.verb == "replay" || request.verb == "compare";
+  if (measures) {
+    // Which device it is, before anything runs on it; the rest is in load().
+    if (auto reader = bundle::Reader::open(request.bundle); reader) {
+      replay::Answer aside;
+      if (open_device(reader->manifest(), request, aside)) lock_device(deadline, answer);
+    }
+  }
   if (request.verb == "devices")
     status = answer_devices(answer);
   else if (request.verb == "proof")
@@ -58,8 +66,27 @@ replay::Answer Server::handle(const replay::Request& request) {
     answer.ran.iterations = static_cast<std::uint32_t>(fewest);
     take_error(answer, status.error());
   }
+  lock_.reset();
   answer.wall_ms = std::chrono::duration<double, std::milli>(Deadline::Clock::now() - start).count();
   return answer;
+}
+
+void Server::lock_device(Deadline& deadline, replay::Answer& answer) {
+  if ((*gpu_)->identity().api == "fake") return;
+  const auto start = Deadline::Clock::now();
+  bool waited = false;
+  lock_ = DeviceLock::take(
+      (*gpu_)->identity(),
+      [&](long pid) {
+        waited = true;
+        if (hooks_.progress)
+          hooks_.progress({pid > 0 ? fmt::format("waiting for the device: held by process {}", pid)
+                                   : "waiting for the device",
+                           0, 0, true});
+      },
+      answer.notes);
+  if (waited) say("the device is free");
+  deadline.leave_out(Deadline::Clock::now() - start);
 }
 
 Status Server::answer_devices(replay::Answer& answer) {

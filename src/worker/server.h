@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 
+#include "worker/device_lock.h"
 #include "worker/probe.h"
 #include "worker/reference.h"
 
@@ -37,6 +38,8 @@ class Server {
   };
   struct Run;
   Status load(const replay::Request& request, const Deadline& deadline, replay::Answer& answer);
+  /// Takes the device's lock for this request, however long others hold it.
+  void lock_device(Deadline& deadline, replay::Answer& answer);
   Status open_device(const bundle::Manifest& manifest, const replay::Request& request,
                      replay::Answer& answer);
   Status answer_devices(replay::Answer& answer);
@@ -48,6 +51,7 @@ class Server {
 
   Hooks hooks_;
   std::unique_ptr<Gpu> gpu_;
+  std::optional<DeviceLock> lock_;  // of the request at work
   std::string device_key_;
   std::vector<std::string> device_notes_;
   std::unique_ptr<Loaded> loaded_;

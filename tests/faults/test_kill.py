@@ -104,6 +104,12 @@ def duration(klab, args):
     return time.monotonic() - start
 
 
+@pytest.fixture(autouse=True)
+def alone(klab):
+    """What one command starts is what is killed here; test_kill_sessions.py does it to the hub's."""
+    klab.env["KLAB_NO_HUB"] = "1"
+
+
 @pytest.fixture
 def rng(pytestconfig, request):
     return random.Random(f"{pytestconfig.getoption('seed')} {request.node.name}")
