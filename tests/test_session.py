@@ -160,3 +160,16 @@ def test_job_log_has_what_the_program_said(klab):
     s = Session(klab)
     s("trace")
     assert "checksum" in s("log")["text"]
+
+
+def test_an_equal_run_can_be_taken_from_the_store(klab):
+    s = Session(klab)
+    capture(s)
+    first = s("run", "--iterations", "2", "--cached")
+    assert "from_store" not in first
+    again = s("run", "--iterations", "2", "--cached")
+    assert again["from_store"] and again["run"] == first["run"] and again["samples_ns"] == first["samples_ns"], again
+    assert any("nothing ran" in n for n in again["notes"])
+    assert "from_store" not in s("run", "--iterations", "3", "--cached"), "other conditions"
+    assert "from_store" not in s("run", "--iterations", "2"), "not asked for"
+    assert "from_store" not in s("run", "--iterations", "2", "--grid", "1", "--cached", expect=3), "another launch"

@@ -8,13 +8,14 @@
 #include "cli/cli.h"
 #include "mcp/http.h"
 #include "mcp/stdio.h"
+#include "ops/settings.h"
 
 namespace klab::cli {
 namespace {
 
 struct McpOptions {
   std::vector<std::string> roots, programs, save_roots;
-  std::string working_folder, socket, token_file;
+  std::string working_folder, socket, token_file, project;
   int port = -1;
   bool read_only = false;
 };
@@ -56,10 +57,26 @@ Result<mcp::Allowed> allowed_of(const McpOptions& o) {
   for (const std::string& root : o.save_roots) {
     KLAB_TRY(allowed.save_roots.emplace_back(), folder_of(root));
   }
+  if (!o.project.empty()) {
+    KLAB_TRY(allowed.project, folder_of(o.project));
+    KLAB_TRY(const ops::Settings settings, ops::read_settings(allowed.project));
+    for (const auto& [name, program] : settings.programs)
+      allowed.programs[name] = {
+          .argv = program.argv, .working_folder = program.working_folder, .of_project = true};
+    if (o.roots.empty() && !settings.roots.empty()) {
+      allowed.roots.clear();
+      for (const std::string& root : settings.roots) {
+        KLAB_TRY(allowed.roots.emplace_back(), folder_of(root));
+      }
+    }
+    for (const std::string& root : settings.allow_save) {
+      KLAB_TRY(allowed.save_roots.emplace_back(), folder_of(root));
+    }
+  }
   KLAB_TRY(const std::string working, folder_of(o.working_folder.empty() ? "." : o.working_folder));
   for (const std::string& text : o.programs) {
     KLAB_TRY(auto program, program_of_text(text, working));
-    allowed.programs.insert(std::move(program));
+    allowed.programs[program.first] = std::move(program.second);
   }
   return allowed;
 }
@@ -105,6 +122,7 @@ void add_mcp_verb(Cli& cli) {
   verb->add_option("--program", options->programs,
                    "NAME=COMMAND: a program that may be run, by its name; no shell")
       ->allow_extra_args(false);
+  verb->add_option("--project", options->project, "folder whose klab.toml names programs, roots and caps");
   verb->add_option("--working-folder", options->working_folder,
                    "where programs are run (default: the current folder)");
   verb->add_option("--allow-save", options->save_roots,

@@ -16,7 +16,7 @@ struct RunOptions {
   std::uint32_t dispatch = 0, iterations = 20, repeats = 5;
   std::uint64_t flush_mb = 0;
   double budget_s = 600;
-  bool no_validate = false, counters = false;
+  bool no_validate = false, counters = false, cached = false;
   std::vector<std::string> counter_names;
   ops::LaunchText launch;
 };
@@ -157,6 +157,7 @@ int do_replay(Cli& cli, const RunOptions& o) {
                     {"device", o.device},
                     {"counters", counters_of(o)},
                     {"validate", !o.no_validate},
+                    {"cached", o.cached},
                     {"budget_s", o.budget_s}});
   auto done = cli.call(o.session.empty() ? "replay" : "session.run", arguments);
   if (!done) return cli.report(done.error());
@@ -266,6 +267,8 @@ void add_replay(Cli& cli, CLI::App* verb, bool of_session) {
   verb->add_option("--counter", options->counter_names, "one counter by the vendor's name; may be repeated")
       ->type_name("NAME");
   verb->add_flag("--no-validate", options->no_validate, "do not check the results");
+  verb->add_flag("--cached", options->cached,
+                 "an earlier run of the same code, launch, capture, device, driver and conditions will do");
   add_launch_options(verb, options->launch);
   cli.run_on(verb, [&cli, options] { return do_replay(cli, *options); });
 }

@@ -60,7 +60,8 @@ class Bench {
         const Json result = row.value("result", Json::object());
         if (result.is_object() && result.contains("error"))
           return fail(decode_json<Error>(result["error"], "job").value_or(Error{}));
-        if (row["state"] == "done") return result.is_object() && result.contains("result") ? result["result"] : result;
+        if (row["state"] == "done")
+          return result.is_object() && result.contains("result") ? result["result"] : result;
         return fail(row["state"] == "cancelled" ? ErrorCode::interrupted : ErrorCode::worker_lost,
                     fmt::format("job {} ended as {}", job.dump(), row["state"].get<std::string>()),
                     "start the action again");
@@ -87,6 +88,7 @@ class Bench {
 
   Outcome open(Json a, Asker& asker) const {
     Json arguments{{"roots", allowed_.roots}, {"made_by", "mcp"}};
+    if (!allowed_.project.empty()) arguments["settings_folder"] = allowed_.project;
     for (const char* name : {"name", "bundle"})
       if (a.contains(name)) arguments[name] = a[name];
     if (a.contains("bundle") && !lies_under(a["bundle"].get<std::string>(), allowed_.roots))
@@ -104,8 +106,12 @@ class Bench {
                          0}),
                 true, false};
       }
-      arguments["program"] = found->second.argv;
-      if (!found->second.working_folder.empty()) arguments["working_folder"] = found->second.working_folder;
+      if (found->second.of_project)
+        arguments["program_name"] = found->first;
+      else
+        arguments["program"] = found->second.argv;
+      if (!found->second.of_project && !found->second.working_folder.empty())
+        arguments["working_folder"] = found->second.working_folder;
     }
     return answer(call("session.open", arguments, asker));
   }

@@ -22,6 +22,7 @@ using Call =
 struct Program {
   std::vector<std::string> argv;
   std::string working_folder;
+  bool of_project = false;  // named in klab.toml, which also says its folder and environment
 };
 
 /// What the user allowed when the server was started. Nothing of it can be widened by a client.
@@ -30,6 +31,7 @@ struct Allowed {
   std::map<std::string, Program> programs;  // by name
   std::vector<std::string> save_roots;      // files under these are saved without asking
   bool read_only = false;
+  std::string project;  // folder to read klab.toml from: caps and programs
 };
 
 /// What the person behind the client said to a question.

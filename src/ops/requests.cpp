@@ -94,6 +94,7 @@ Result<ReplayRequest> replay_request(const Json& arguments, std::string_view ver
   std::string bundle;
   fields.need("bundle", bundle).take("dispatch", r.dispatch).take("variant", r.variant).take("device", r.device);
   fields.take("counters", r.counters).take("validate", r.validate).take("budget_s", r.budget_s);
+  fields.take("cached", r.cached);
   take_launch(fields, r.launch);
   KLAB_TRY_VOID(take_conditions(fields, r.conditions).done());
   KLAB_TRY_VOID(check_conditions(r.conditions));

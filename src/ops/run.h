@@ -16,6 +16,7 @@ struct ReplayRequest {
   std::string device;
   std::vector<std::string> counters;  // "default", or names as the vendor has them
   bool validate = true;
+  bool cached = false;  // a stored run of the same code, launch, capture, device, driver and conditions will do
   double budget_s = 600;
 };
 
@@ -34,6 +35,7 @@ struct Replayed {
   CodeFacts code;                                    // of the code that ran
   std::optional<compile::KernelFacts> kernel_facts;  // CUDA: of the kernel in it
   std::optional<Delta> delta;
+  bool from_store = false;  // nothing ran: `run` is the earlier one
   const replay::VariantAnswer& variant() const { return answer.variants.front(); }
 };
 void to_json(Json& j, const Replayed& v);
