@@ -127,10 +127,11 @@ struct Client::Impl {
   Result<Fd> connection() {
     {
       std::lock_guard lock(mutex);
-      if (!idle.empty()) {
+      while (!idle.empty()) {
         Fd fd = std::move(idle.front());
         idle.pop_front();
-        return fd;
+        pollfd p{fd.get(), POLLIN | POLLRDHUP, 0};
+        if (::poll(&p, 1, 0) == 0) return fd;  // else its hub has left since
       }
     }
     KLAB_TRY(const fs::path path, socket_path());
