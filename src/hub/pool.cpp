@@ -67,7 +67,8 @@ double seconds_since(std::chrono::steady_clock::time_point t) {
 std::string fingerprint(const Variables* environment) {
   if (environment == nullptr) return {};
   std::string text;
-  for (const auto& [name, value] : *environment) {
+  for (const auto& [key, value] : *environment) {
+    const std::string& name = key;  // a lambda cannot capture a structured binding (clang)
     const bool counts =
         std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames) ||
         std::any_of(std::begin(kPrefixes), std::end(kPrefixes), [&](auto p) { return name.starts_with(p); });
