@@ -95,22 +95,14 @@ int do_capture(Cli& cli, const CaptureOptions& o) {
     if (auto proved = prove_all(cli, *done); !proved) return cli.report(proved.error());
   }
   const capture::Captured& c = done->captured;
-  auto opened = ops::open_bundle(c.sealed.path);
-  if (!opened) return cli.report(opened.error());
   if (cli.json) {
-    Json answer{{"bundle", fs::absolute(c.sealed.path).string()},
-                {"id", done->id},
-                {"dispatches", opened->reader.manifest().dispatches},
-                {"captured_bytes", c.captured_bytes},
-                {"stored_bytes", c.sealed.stored_bytes},
-                {"shim_ms", c.shim_ms},
-                {"target_exit", c.target_exit},
-                {"warnings", c.warnings},
-                {"proofs", done->proofs}};
-    if (done->proof_error) answer["proof_error"] = *done->proof_error;
-    cli.print_json("capture", std::move(answer));
+    auto answer = ops::capture_json(*done);
+    if (!answer) return cli.report(answer.error());
+    cli.print_json("capture", std::move(*answer));
     return 0;
   }
+  auto opened = ops::open_bundle(c.sealed.path);
+  if (!opened) return cli.report(opened.error());
   for (std::size_t i = 0; i < opened->reader.manifest().dispatches.size(); ++i) {
     const bundle::Dispatch& d = opened->reader.manifest().dispatches[i];
     fmt::print("captured {} (execution {}, grid {}, block {}) into {}\n", cli.bold(d.name), d.nth,

@@ -103,45 +103,11 @@ int show_dispatches(Cli& cli, const DispatchOptions& o) {
                          "it is a POSIX extended regular expression", 0});
     }
   }
-  const auto summaries = import::summarise(list);
   if (cli.json) {
-    Json kernels = Json::array(), rows = Json::array();
-    for (const import::Summary& s : summaries) {
-      if (!wanted[s.kernel]) continue;
-      const import::Kernel& k = list.kernels[s.kernel];
-      kernels.push_back({{"name", k.name},
-                         {"entry_point", k.entry_point},
-                         {"hash", k.hash},
-                         {"code_hash", k.code_hash},
-                         {"block", k.block},
-                         {"calls", s.calls},
-                         {"total_ns", s.total_ns},
-                         {"median_ns", s.median_ns},
-                         {"min_ns", s.min_ns},
-                         {"max_ns", s.max_ns},
-                         {"share", s.share},
-                         {"refusal", k.refusal}});
-    }
-    if (o.rows)
-      for (const import::Row& r : list.rows)
-        if (r.kernel < wanted.size() && wanted[r.kernel])
-          rows.push_back({{"sequence", r.sequence},
-                          {"nth", r.nth},
-                          {"kernel", list.kernels[r.kernel].name},
-                          {"grid", r.grid},
-                          {"block", r.block[0] != 0 ? r.block : list.kernels[r.kernel].block},
-                          {"dynamic_shared_bytes", r.dynamic_shared_bytes},
-                          {"call", r.call},
-                          {"queue", r.queue},
-                          {"begin_ns", r.begin_ns},
-                          {"gpu_ns", r.gpu_ns}});
-    Json answer{{"list", file.string()},          {"source", list.source}, {"device", list.device},
-                {"dispatches", list.rows.size()}, {"kernels", kernels},    {"exit_code", list.exit_code},
-                {"warnings", list.warnings}};
-    if (o.rows) answer["rows"] = rows;
-    cli.print_json("dispatches", std::move(answer));
+    cli.print_json("dispatches", ops::dispatches_json(list, file, o.rows, wanted));
     return 0;
   }
+  const auto summaries = import::summarise(list);
   fmt::print("{} dispatches of {} kernels: {}{}{}\n", list.rows.size(), list.kernels.size(), list.source,
              list.device.name.empty() ? "" : " on " + list.device.name,
              list.exit_code != 0 ? fmt::format(" (it exited with {})", list.exit_code) : "");

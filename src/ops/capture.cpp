@@ -7,9 +7,14 @@
 
 namespace klab::ops {
 
-Json dispatches_json(const import::DispatchList& list, const fs::path& file, bool with_rows) {
+Json dispatches_json(const import::DispatchList& list, const fs::path& file, bool with_rows,
+                     const std::vector<bool>& wanted) {
+  const auto told = [&](std::uint32_t kernel) {
+    return kernel < list.kernels.size() && (wanted.empty() || wanted.at(kernel));
+  };
   Json kernels = Json::array();
   for (const import::Summary& s : import::summarise(list)) {
+    if (!told(s.kernel)) continue;
     const import::Kernel& k = list.kernels[s.kernel];
     kernels.push_back({{"name", k.name},
                        {"entry_point", k.entry_point},
@@ -30,7 +35,7 @@ Json dispatches_json(const import::DispatchList& list, const fs::path& file, boo
   if (with_rows) {
     Json rows = Json::array();
     for (const import::Row& r : list.rows)
-      if (r.kernel < list.kernels.size())
+      if (told(r.kernel))
         rows.push_back({{"sequence", r.sequence},
                         {"nth", r.nth},
                         {"kernel", list.kernels[r.kernel].name},

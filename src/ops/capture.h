@@ -10,8 +10,10 @@ struct Traced {
   import::DispatchList list;
   fs::path file;  // where the list was written
 };
-/// As `klab dispatches --json`: kernels by GPU time; `rows`: every dispatch too.
-Json dispatches_json(const import::DispatchList& list, const fs::path& file, bool rows = false);
+/// As `klab dispatches --json`: kernels by GPU time; `rows`: every dispatch too. `wanted`: one for each
+/// kernel of the list, those that are told; empty: all.
+Json dispatches_json(const import::DispatchList& list, const fs::path& file, bool rows = false,
+                     const std::vector<bool>& wanted = {});
 /// Runs the target in trace mode and keeps the list under $KLAB_HOME/traces. Errors: those of capture::trace.
 Result<Traced> trace_dispatches(Lab& lab, const capture::Target& target, const fs::path& out);
 

@@ -38,17 +38,6 @@ Result<std::string> new_token() {
   return token;
 }
 
-template <class Row, class Read>
-Result<std::vector<Row>> read_all(Statement& s, Read read) {
-  std::vector<Row> rows;
-  for (;;) {
-    KLAB_TRY(const bool more, s.step());
-    if (!more) return rows;
-    KLAB_TRY(Row row, read(s));
-    rows.push_back(std::move(row));
-  }
-}
-
 tl::unexpected<Error> not_open(const ApprovalRow& row, std::string_view wanted) {
   std::string hint = "ask for the save again: it gives a new token";
   if (row.state == ApprovalState::pending) hint = "a person approves it: klab session approve " + row.token;

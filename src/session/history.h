@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a session has besides runs and verdicts: which variants are its, what it saved, and what a person is asked.
-// Not here: sessions, jobs, events (sessions.h); writing files (variant/).
+// What a session has besides runs and verdicts: which variants are its, what it saved, and what a person is
+// asked. Not here: sessions, jobs, events (sessions.h); writing files (variant/).
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -55,7 +55,8 @@ class History {
   Result<std::vector<SaveRow>> saves(const std::string& session);
   Result<Counts> counts(const std::string& session);
 
-  /// Makes the token (32 random characters). An equal question that still waits is given again, not asked twice.
+  /// Makes the token (32 random characters). An equal question that still waits is given again, not asked
+  /// twice.
   Result<ApprovalRow> ask(ApprovalRow row, std::int64_t now);
   /// Errors: not_found. One past its time is `expired`.
   Result<ApprovalRow> approval(const std::string& token, std::int64_t now);

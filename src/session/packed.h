@@ -10,8 +10,8 @@
 
 namespace klab::session {
 
-/// zstd of the compact text. Text that is not UTF-8 has its bad bytes replaced: an answer is stored whatever a driver
-/// said in it.
+/// zstd of the compact text. Text that is not UTF-8 has its bad bytes replaced: an answer is stored whatever
+/// a driver said in it.
 std::string pack_json(const Json& value);
 /// Null for no bytes. Errors: store_failed (damaged, or over 256 MiB), naming `what`.
 Result<Json> unpack_json(std::string_view packed, std::string_view what);

@@ -57,17 +57,6 @@ Result<JobRow> read_job(const Statement& s) {
   return v;
 }
 
-template <class Row, class Read>
-Result<std::vector<Row>> read_all(Statement& s, Read read) {
-  std::vector<Row> rows;
-  for (;;) {
-    KLAB_TRY(const bool more, s.step());
-    if (!more) return rows;
-    KLAB_TRY(Row row, read(s));
-    rows.push_back(std::move(row));
-  }
-}
-
 }  // namespace
 
 void to_json(Json& j, const SessionRow& v) {

@@ -31,8 +31,9 @@ struct SessionRow {
   std::int64_t runs = 0;  // so far
   std::string made_at, closed_at;
   State rest = State::opened;  // while running: where it came from, and goes back to when the work fails
-  Json source;                 // {file, options}: selected before there was a bundle to note it with; else null
-  Json settings = Json::object();  // as they were when it was opened: caps, environment, allow_save (ops/settings.h)
+  Json source;  // {file, options}: selected before there was a bundle to note it with; else null
+  Json settings =
+      Json::object();  // as they were when it was opened: caps, environment, allow_save (ops/settings.h)
 };
 void to_json(Json& j, const SessionRow& v);
 
@@ -72,13 +73,14 @@ class Sessions {
   Status update(const SessionRow& row);
   /// One step of the state table, and an event of it. Errors: illegal_state, not_found.
   Result<SessionRow> move(const std::string& id, Move move, const Json& detail = Json::object());
-  /// Work begins (row.log is the folder that its log lies in, as JOB.log): the session is `running` and the job, made when `job` is 0, is this process's; both or neither.
-  /// Errors: illegal_state (naming what runs and its job, or what `move` needs), not_found.
+  /// Work begins (row.log is the folder that its log lies in, as JOB.log): the session is `running` and the
+  /// job, made when `job` is 0, is this process's; both or neither. Errors: illegal_state (naming what runs
+  /// and its job, or what `move` needs), not_found.
   Result<SessionRow> begin_work(const std::string& id, Move move, std::int64_t& job, const JobRow& row);
-  /// Work ended: the session is where `move` leads (JobState::done) or where it came from (any other), the job has its
-  /// result, and there is an event; all or nothing.
-  Result<SessionRow> end_work(const std::string& id, Move move, std::int64_t job, JobState state, const Json& result,
-                              const Json& detail);
+  /// Work ended: the session is where `move` leads (JobState::done) or where it came from (any other), the
+  /// job has its result, and there is an event; all or nothing.
+  Result<SessionRow> end_work(const std::string& id, Move move, std::int64_t job, JobState state,
+                              const Json& result, const Json& detail);
   /// Takes one of the session's runs. Errors: cap_reached at max_runs, with what to do.
   Status count_run(const std::string& id);
 
@@ -96,8 +98,8 @@ class Sessions {
   Result<std::vector<JobRow>> jobs(const std::string& session, std::int64_t limit = 200);
   /// The job that a session which is `running` runs. Errors: not_found.
   Result<JobRow> working_job(const std::string& session);
-  /// Jobs whose process is gone become `lost`, and a session that was running one goes back to where it came from.
-  /// Nothing else is touched; when there is nothing to do, nothing is locked. Returns how many.
+  /// Jobs whose process is gone become `lost`, and a session that was running one goes back to where it came
+  /// from. Nothing else is touched; when there is nothing to do, nothing is locked. Returns how many.
   Result<int> recover();
   /// Closed sessions whose captured inputs are still to be deleted (closing was cut short).
   Result<std::vector<SessionRow>> closed_with_inputs();

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -64,5 +65,17 @@ class Transaction {
   explicit Transaction(Database* db) : db_(db) {}
   Database* db_;
 };
+
+/// Every row that is left, each by `read`. Errors: store_failed, those of `read`.
+template <class Row, class Read>
+Result<std::vector<Row>> read_all(Statement& s, Read read) {
+  std::vector<Row> rows;
+  for (;;) {
+    KLAB_TRY(const bool more, s.step());
+    if (!more) return rows;
+    KLAB_TRY(Row row, read(s));
+    rows.push_back(std::move(row));
+  }
+}
 
 }  // namespace klab::session

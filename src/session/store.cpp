@@ -315,17 +315,6 @@ Result<Json> long_json(const Statement& s, int text, int packed, std::string_vie
   if (const std::string plain = s.text(text); !plain.empty()) return parse_json(plain, what);
   return unpack_json(s.text(packed), what);
 }
-
-template <class Row, class Read>
-Result<std::vector<Row>> read_all(Statement& s, Read read) {
-  std::vector<Row> rows;
-  for (;;) {
-    KLAB_TRY(const bool more, s.step());
-    if (!more) return rows;
-    KLAB_TRY(Row row, read(s));
-    rows.push_back(std::move(row));
-  }
-}
 }  // namespace
 
 Result<RunRow> Store::run(std::int64_t id) {

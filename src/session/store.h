@@ -102,8 +102,8 @@ class Store {
   /// By id or name; the newest of that name. Errors: not_found, naming those that are there.
   Result<VariantRow> variant(const std::string& bundle, const std::string& reference);
   Result<std::vector<VariantRow>> variants(const std::string& bundle);
-  /// One that was built from the same file, text, options and launch by the same compiler into the same code, for the
-  /// same target: building it again made nothing new.
+  /// One that was built from the same file, text, options and launch by the same compiler into the same code,
+  /// for the same target: building it again made nothing new.
   Result<std::optional<VariantRow>> equal_variant(const VariantRow& row);
 
   Result<std::int64_t> add_run(const RunRow& row);
@@ -120,11 +120,13 @@ class Store {
   /// With its detail. Errors: not_found.
   Result<VerdictRow> verdict(std::int64_t id);
   /// As runs().
-  Result<std::vector<VerdictRow>> verdicts(const std::string& session, std::int64_t after, std::int64_t limit = 200);
+  Result<std::vector<VerdictRow>> verdicts(const std::string& session, std::int64_t after,
+                                           std::int64_t limit = 200);
   /// What stands of a variant: the newest verdict on each dispatch counts, and of these the worst is given.
   Result<std::optional<VerdictRow>> standing_verdict(const std::string& bundle, const std::string& variant);
 
-  /// Another number whenever another connection, of any process, has written since this one last looked. Cheap.
+  /// Another number whenever another connection, of any process, has written since this one last looked.
+  /// Cheap.
   Result<std::int64_t> data_version();
 
  private:
