@@ -5,6 +5,7 @@
 #include "base/units.h"
 #include "cli/cli.h"
 #include "ops/requests.h"
+#include "ops/settings.h"
 
 namespace klab::cli {
 
@@ -19,6 +20,8 @@ struct RunOptions {
   bool no_validate = false, counters = false, cached = false;
   std::vector<std::string> counter_names;
   ops::LaunchText launch;
+  ops::CheckText checks;
+  std::vector<std::string> unseen;
 };
 
 Result<replay::Conditions> conditions_of(const RunOptions& o) {
@@ -36,6 +39,27 @@ Result<replay::Conditions> conditions_of(const RunOptions& o) {
   return c;
 }
 
+/// What was asked of validation, with the element types of a project's klab.toml.
+Result<Json> checks_of(const RunOptions& o) {
+  ops::CheckText checks = o.checks;
+  for (const std::string& one : o.unseen) {
+    KLAB_TRY(auto launch, ops::parse_launch_words(one));
+    checks.unseen.push_back(std::move(launch));
+  }
+  if (!checks.checker.empty() && o.session.empty()) {
+    // The hub may have been started in another folder.
+    std::string& program = checks.checker[0];
+    if (program.find('/') != std::string::npos) program = absolute_path(program);
+  }
+  for (std::string& one : checks.references)
+    if (const auto at = one.find('='); at != std::string::npos && o.session.empty())
+      one = one.substr(0, at + 1) + absolute_path(one.substr(at + 1));
+  if (o.session.empty()) {
+    if (const auto settings = ops::read_settings(fs::current_path())) checks.type_defaults = settings->types;
+  }
+  return ops::check_arguments(checks);
+}
+
 /// Which capture: a bundle, or the session that has it.
 Json place_of(const RunOptions& o) {
   return o.session.empty() ? Json{{"bundle", absolute_path(o.bundle)}} : Json{{"session", o.session}};
@@ -50,6 +74,33 @@ std::string conditions_line(const replay::Conditions& c) {
   return text;
 }
 
+/// How far floating-point elements are apart.
+void print_values(const validate::ValueStats& v) {
+  if (v.different == 0) return;
+  std::string histogram;
+  for (std::size_t i = 1; i < v.ulps.size(); ++i)
+    if (v.ulps[i] != 0)
+      histogram += fmt::format("{}{}: {}", histogram.empty() ? "" : ", ", validate::ulp_bucket_name(i), v.ulps[i]);
+  fmt::print("    {} of {} floating-point elements differ; ULPs apart: {}\n", v.different, v.elements, histogram);
+}
+
+/// Where a region differs: one character for a cell of its elements, darker for more of them.
+void print_map(const Json& map) {
+  if (!map.is_object() || !map.contains("shares")) return;
+  static const char* const kShades[] = {"\u00b7", "\u2591", "\u2592", "\u2593", "\u2588"};
+  const std::size_t rows = map.value("rows", 0u), columns = map.value("columns", 0u);
+  const Json& shares = map["shares"];
+  if (columns < 2 || shares.size() != rows * columns) return;
+  for (std::size_t r = 0; r < rows; ++r) {
+    std::string line;
+    for (std::size_t c = 0; c < columns; ++c) {
+      const int share = shares[r * columns + c].get<int>();
+      line += kShades[share == 0 ? 0 : 1 + std::min(3, share * 4 / 1001)];
+    }
+    fmt::print("      |{}|\n", line);
+  }
+}
+
 void print_validation(const Cli& cli, const replay::Validation& v) {
   using validate::Correctness;
   const std::string word = to_string(v.correctness);
@@ -58,10 +109,19 @@ void print_validation(const Cli& cli, const replay::Validation& v) {
              : v.correctness == Correctness::not_verified ? cli.warn(word)
                                                           : cli.bad(word),
              v.reason);
-  for (const replay::RegionDifference& d : v.differences)
-    fmt::print("    region {}{}: {} bytes differ, first at offset {}: expected {}, got {}\n", d.region,
-               d.name.empty() ? "" : " (" + d.name + ")", d.differing_bytes, d.first_offset, d.expected,
-               d.actual);
+  for (const replay::RegionDifference& d : v.differences) {
+    const bool typed = !d.type.empty();
+    fmt::print("    region {}{}: {} bytes differ, first at offset {}{}: expected {}, got {}\n", d.region,
+               d.name.empty() ? "" : " (" + d.name + ")", d.differing_bytes, d.first_offset,
+               typed ? fmt::format(", {} element {}", d.type, d.index) : "",
+               typed ? fmt::format("{} ({})", d.expected_value, d.expected) : d.expected,
+               typed ? fmt::format("{} ({})", d.actual_value, d.actual) : d.actual);
+    print_values(d.values);
+    print_map(d.map);
+  }
+  if (v.differences.empty() && v.values.different != 0) print_values(v.values);
+  for (const replay::InputTried& i : v.inputs)
+    if (!i.agrees) fmt::print("    {} input, {}: {}\n", i.kind, i.what, i.result);
 }
 
 std::vector<std::string> counters_of(const RunOptions& o) {
@@ -159,6 +219,9 @@ int do_replay(Cli& cli, const RunOptions& o) {
                     {"validate", !o.no_validate},
                     {"cached", o.cached},
                     {"budget_s", o.budget_s}});
+  auto checks = checks_of(o);
+  if (!checks) return cli.report(checks.error());
+  arguments.update(*checks);
   auto done = cli.call(o.session.empty() ? "replay" : "session.run", arguments);
   if (!done) return cli.report(done.error());
   const int code =
@@ -182,6 +245,9 @@ int do_compare(Cli& cli, const RunOptions& o) {
                     {"against", variant_reference(o.against)},
                     {"device", o.device},
                     {"budget_s", o.budget_s}});
+  auto checks = checks_of(o);
+  if (!checks) return cli.report(checks.error());
+  arguments.update(*checks);
   auto answer = cli.call(o.session.empty() ? "compare" : "session.compare", arguments);
   if (!answer) return cli.report(answer.error());
   Json done = std::move(*answer);
@@ -247,6 +313,34 @@ void add_condition_options(CLI::App* verb, RunOptions& o, bool of_session) {
                    "MiB that go through the caches before each launch: half written, then half read")
       ->check(CLI::Range(0, 65536));
   verb->add_option("--device", o.device, "index, uuid or part of a name (see klab devices)");
+  verb->add_option("--level", o.checks.level,
+                   "bitwise: every byte (default); numeric: floating-point elements within a tolerance, all else "
+                   "exactly; custom: a program of yours decides")
+      ->check(CLI::IsMember({"bitwise", "numeric", "custom"}));
+  verb->add_option("--type", o.checks.types,
+                   "element type of a region, REGION=TYPE[:SHAPE]: out=f16:4096x4096 (default: found out from the code)")
+      ->allow_extra_args(false);
+  verb->add_option("--tolerance", o.checks.tolerances,
+                   "level numeric: abs=1e-5,rel=1e-4, or for one region out:rel=1e-3 (default: by type)")
+      ->allow_extra_args(false);
+  verb->add_option("--reference", o.checks.references,
+                   "level numeric: REGION=FILE, float64 values (.npy or raw): the variant's error may be twice the "
+                   "captured kernel's")
+      ->allow_extra_args(false);
+  verb->add_option("--checker", o.checks.checker,
+                   of_session ? "level custom: a checker that klab.toml names"
+                              : "level custom: the program that decides, and its arguments (docs/validation.md)")
+      ->allow_extra_args(false);
+  if (!of_session)
+    verb->add_option("--checker-limit", o.checks.checker_limit_s, "seconds that the checker may take for one answer")
+        ->check(CLI::Range(0.001, 3600.0))
+        ->capture_default_str();
+  verb->add_option("--unseen", o.unseen,
+                   "another launch that the variant must be right for too: \"grid=3,1,1 push=0=e8030000\"")
+      ->allow_extra_args(false);
+  verb->add_flag("!--no-other-captures", o.checks.other_captures,
+                 "do not judge on the bundle's other dispatches");
+  verb->add_option("--seed", o.checks.seed, "of mutated inputs and of the order of launches")->capture_default_str();
   verb->add_option("--budget", o.budget_s, "seconds that the worker may take")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

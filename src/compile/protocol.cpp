@@ -63,10 +63,27 @@ void from_json(const Json& j, Options& v) {
   read_optional(j, "debug_info", v.debug_info);
 }
 
+void to_json(Json& j, const ReflectedField& v) {
+  j = Json{{"offset", v.offset}, {"type", v.type}, {"count", v.count}};
+  if (!v.name.empty()) j["name"] = v.name;
+}
+void from_json(const Json& j, ReflectedField& v) {
+  read_required(j, "offset", v.offset);
+  read_required(j, "type", v.type);
+  read_required(j, "count", v.count);
+  read_optional(j, "name", v.name);
+}
+
 void to_json(Json& j, const ReflectedBinding& v) {
   j = Json{
       {"set", v.set},   {"binding", v.binding}, {"count", v.count},         {"type", v.type},
       {"name", v.name}, {"size_bytes", v.size}, {"read_only", v.read_only}, {"write_only", v.write_only}};
+  if (!v.fields.empty()) j["fields"] = v.fields;
+  if (v.element_stride != 0) {
+    j["element_offset"] = v.element_offset;
+    j["element_stride"] = v.element_stride;
+    j["element_fields"] = v.element_fields;
+  }
 }
 void from_json(const Json& j, ReflectedBinding& v) {
   read_required(j, "set", v.set);
@@ -77,6 +94,10 @@ void from_json(const Json& j, ReflectedBinding& v) {
   read_optional(j, "size_bytes", v.size);
   read_optional(j, "read_only", v.read_only);
   read_optional(j, "write_only", v.write_only);
+  read_optional(j, "fields", v.fields);
+  read_optional(j, "element_offset", v.element_offset);
+  read_optional(j, "element_stride", v.element_stride);
+  read_optional(j, "element_fields", v.element_fields);
 }
 
 void to_json(Json& j, const ReflectedSpec& v) {

@@ -50,12 +50,25 @@ struct Options {
 void to_json(Json& j, const Options& v);
 void from_json(const Json& j, Options& v);
 
+/// `count` elements of one type at a byte offset: "f32", "u32", "i8", "f16", "u64" (also an address), ...
+struct ReflectedField {
+  std::uint32_t offset = 0, count = 1;
+  std::string type, name;
+};
+void to_json(Json& j, const ReflectedField& v);
+void from_json(const Json& j, ReflectedField& v);
+
 struct ReflectedBinding {
   std::uint32_t set = 0, binding = 0, count = 1;
   std::string type;  // "storage_buffer", "uniform_buffer", "storage_image", ...
   std::string name;
   std::uint64_t size = 0;  // bytes of the fixed part of the block
   bool read_only = false, write_only = false;
+  /// What lies in the fixed part, and in each element of the runtime array at its end (stride 0: there is none). Empty
+  /// where it is not known or has too many parts to list.
+  std::vector<ReflectedField> fields, element_fields;
+  std::uint64_t element_offset = 0;
+  std::uint32_t element_stride = 0;
 };
 struct ReflectedSpec {
   std::uint32_t id = 0;

@@ -91,6 +91,10 @@ Result<Counters> Device::count(LaunchId, std::span<const Step>, std::span<const 
               "leave out --counters");
 }
 
+Result<std::vector<Guard>> Device::guards(std::span<const MemoryId>) { return std::vector<Guard>{}; }
+
+std::vector<Device::Variable> Device::variables(CodeId, std::string&) { return {}; }
+
 Result<std::vector<std::string>> Device::entry_points(CodeId) {
   return fail(ErrorCode::unsupported, fmt::format("{} cannot list the kernels of a code object", identity().api));
 }

@@ -30,6 +30,8 @@ struct Abilities {
   bool matrix_units = false;
   bool subgroup_size_control = false;
   bool executable_statistics = false;  // registers, spills from the driver
+  bool double_values = false;     // "compare_values" takes f64
+  bool unaligned_hashes = false;  // "hash_address" reads from any address, not multiples of 4 only
   bool timestamps = true;              // false: launch_ns are host-clock times of one submission each; say so
   std::uint32_t subgroup_size = 0, min_subgroup_size = 0, max_subgroup_size = 0;
   std::uint64_t max_allocation = 0;    // bytes
@@ -55,6 +57,15 @@ struct Placed {
   MemoryId id = 0;
   std::uint64_t address = 0;  // device address here, or 0
   std::string pool;           // what it really got: "device", "host", "device+host"
+};
+
+/// Memory of ours that lies before, between or after placed memories and is part of none: nothing may change it.
+struct Guard {
+  MemoryId memory = 0;        // released like any other, before what it guards
+  std::uint64_t address = 0;  // device address, or 0
+  std::uint64_t size = 0;
+  MemoryId neighbour = 0;  // the placed memory before it; where there is none, the one after it
+  bool before = false;     // it lies before its neighbour
 };
 
 /// All that one launch needs, in bundle terms.
@@ -152,6 +163,9 @@ class Device {
   /// Memory has redzones or unused page ends where the API allows; contents are undefined.
   /// Errors: address_collision, out_of_memory, unsupported (a pool that this API cannot express; says why).
   virtual Result<std::vector<Placed>> place(std::span<const MemoryRequest> requests, bool exact) = 0;
+  /// Redzones and unused ends of pages around these memories. Contents are undefined. An API that knows of none
+  /// answers with none.
+  virtual Result<std::vector<Guard>> guards(std::span<const MemoryId> memories);
   virtual void release(MemoryId memory) = 0;
   virtual Status upload(MemoryId memory, std::uint64_t offset, std::span<const std::byte> bytes) = 0;
   virtual Status download(MemoryId memory, std::uint64_t offset, std::span<std::byte> bytes) = 0;
@@ -166,6 +180,14 @@ class Device {
   /// lives as long as the code; contents are the code object's initial values. Errors: missing_symbol, invalid_data
   /// (its size is not `size`), unsupported (an API without such variables).
   virtual Result<Placed> symbol(CodeId code, std::string_view name, std::uint64_t size);
+  /// Its variables, with their sizes in bytes, where they can be listed (a cubin); empty where not, and said in
+  /// `cannot`.
+  struct Variable {
+    std::string name;
+    std::uint64_t size = 0;
+    bool constant = false;
+  };
+  virtual std::vector<Variable> variables(CodeId code, std::string& cannot);
   /// Names of the kernels in a loaded code object. Errors: unsupported (an API that cannot tell).
   virtual Result<std::vector<std::string>> entry_points(CodeId code);
   /// Errors: missing_symbol, launch_failed (limits exceeded: says which), compile_failed.

@@ -162,6 +162,81 @@ KLAB_DEVICE void compare_share(const unsigned char* a, const unsigned char* b, u
     compare_word(load_word(a + 4 * i, size - 4 * i), load_word(b + 4 * i, size - 4 * i), 4 * i, count, first);
 }
 
+/// kernels.h, ValuesPush and veil(). Loops of one thread; f64 is type 3.
+struct Values {
+  u32 actual_start, expected_start, first, count, stride, per, type, result;
+  float absolute, relative;
+  u32 key;
+};
+
+KLAB_DEVICE u32 veil(u32 index, u32 key) {
+  u32 x = (index ^ key) * 0x85ebca6bu;
+  x = (x ^ (x >> 15)) * 0xc2b2ae35u;
+  return x ^ (x >> 13) ^ key;
+}
+
+union Bits64 {
+  u64 bits;
+  double value;
+};
+KLAB_DEVICE double as_double(u64 bits) {
+  Bits64 b;
+  b.bits = bits;
+  return b.value;
+}
+
+/// The element's bits as those of a 64-bit float, exactly.
+KLAB_DEVICE u64 widen(u64 bits, u32 type) {
+  if (type == 3) return bits;
+  const int mantissa = type == 0 ? 10 : type == 1 ? 7 : 23, exponent = type == 0 ? 5 : 8;
+  const u64 sign = bits >> (mantissa + exponent) & 1u;
+  const u64 fraction = bits & ((1ull << mantissa) - 1);
+  const u64 power = bits >> mantissa & ((1ull << exponent) - 1);
+  const int bias = (1 << (exponent - 1)) - 1;
+  if (power == (1ull << exponent) - 1) return sign << 63 | 0x7ffull << 52 | fraction << (52 - mantissa);
+  if (power != 0) return sign << 63 | (power + 1023 - bias) << 52 | fraction << (52 - mantissa);
+  if (fraction == 0) return sign << 63;
+  u64 f = fraction;
+  int e = 1023 - bias + 1;
+  while ((f >> mantissa & 1u) == 0) f <<= 1, --e;
+  return sign << 63 | static_cast<u64>(e) << 52 | (f & ((1ull << mantissa) - 1)) << (52 - mantissa);
+}
+
+KLAB_DEVICE bool values_take(u64 got, u64 wanted, double absolute, double relative) {
+  constexpr u64 kInfinity = 0x7ffull << 52, kMagnitude = ~0ull >> 1;
+  if ((got & kInfinity) == kInfinity || (wanted & kInfinity) == kInfinity) {
+    const bool got_nan = (got & kMagnitude) > kInfinity, wanted_nan = (wanted & kMagnitude) > kInfinity;
+    return got_nan || wanted_nan ? got_nan && wanted_nan : got == wanted;
+  }
+  const double w = as_double(wanted), d = as_double(got) - w;
+  return (d < 0 ? -d : d) <= absolute + relative * (w < 0 ? -w : w);
+}
+
+KLAB_DEVICE u64 load_veiled(const unsigned char* data, u32 at, u32 size, u32 key, bool veiled) {
+  u64 bits = 0;
+  for (u32 k = 0; k < (size + 3) / 4; ++k) {
+    const u32 word = *reinterpret_cast<const u32*>(data + (at / 4 + k) * 4ull);
+    bits |= static_cast<u64>(veiled ? word ^ veil(at / 4 + k, key) : word) << (32 * k);
+  }
+  return size == 2 ? bits >> ((at & 2u) * 8u) & 0xffffu : bits;
+}
+
+KLAB_DEVICE void values_share(const unsigned char* actual, const unsigned char* expected, const Values& v, u32 lane,
+                              u32 lanes, u32& beyond, u32& first, u32& different) {
+  const u32 size = v.type == 3 ? 8 : v.type == 2 ? 4 : 2;
+  for (u32 n = lane; n < v.count; n += lanes) {
+    const u32 i = v.first + n;
+    const u32 at = v.per == 1 ? i * v.stride : i / v.per * v.stride + i % v.per * size;
+    const u64 got = load_veiled(actual, v.actual_start + at, size, 0, false),
+              wanted = load_veiled(expected, v.expected_start + at, size, v.key, true);
+    if (got == wanted) continue;
+    ++different;
+    if (values_take(widen(got, v.type), widen(wanted, v.type), v.absolute, v.relative)) continue;
+    ++beyond;
+    first = i < first ? i : first;
+  }
+}
+
 KLAB_DEVICE void flush_share(u32* data, u32 words, u32 value, u32 lane, u32 lanes) {
   u32 quads = 0;
   if (value == 0) {

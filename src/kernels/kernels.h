@@ -11,7 +11,7 @@
 namespace klab::kernels {
 
 /// SPIR-V 1.3 (Vulkan 1.1) of kernel `name`, entry point "main"; an empty span when there is none.
-/// Names: "hash", "hash_address", "compare", "flush", "poison". The bytes live as long as the program.
+/// Names: "hash", "hash_address", "compare", "compare_values", "flush", "poison". The bytes live as long as the program.
 std::span<const std::byte> spirv(std::string_view name);
 /// CUDA fat binary of all kernels (klab.cu; entry points "klab_NAME", and "klab_hash_finish", "klab_gate"
 /// that only gpu/cuda launches); an empty span in a build without nvcc.
@@ -62,6 +62,32 @@ struct CompareResult {
   std::uint32_t first_offset = 0xffffffff;  // bytes after a_offset
 };
 
+/// "compare_values". Bindings: 0 what is there, 1 what should be (each word xored with veil()), 2 ValuesResult[]
+/// (first fill it: see there). Element i lies at start + i / per * stride + i % per * size, in bytes modulo 2^32.
+/// Any grid; each thread strides over [first, first + count).
+enum class ValueType : std::uint32_t { f16, bf16, f32, f64 };  // f64: not in SPIR-V
+struct ValuesPush {
+  std::uint32_t actual_start = 0, expected_start = 0;
+  std::uint32_t first = 0, count = 0, stride = 4, per = 1;
+  ValueType type = ValueType::f32;
+  std::uint32_t result = 0;  // element of binding 2
+  float absolute = 0, relative = 0;
+  std::uint32_t key = 0;  // of veil()
+};
+/// Start value: {0, 0xffffffff, 0}.
+struct ValuesResult {
+  std::uint32_t beyond = 0;             // elements that |a - e| <= absolute + relative |e| does not hold for
+  std::uint32_t first = 0xffffffff;     // the lowest of them
+  std::uint32_t different = 0;          // in bits
+  std::uint32_t reserved = 0;
+};
+/// What word `index` of an expected outcome is xored with: a kernel under test must not find the answer in memory.
+constexpr std::uint32_t veil(std::uint32_t index, std::uint32_t key) {
+  std::uint32_t x = (index ^ key) * 0x85ebca6bu;
+  x = (x ^ (x >> 15)) * 0xc2b2ae35u;
+  return x ^ (x >> 13) ^ key;
+}
+
 /// "flush". Binding 0: the buffer that is read and written whole, or with value 0 only read. Any grid; each thread strides over it.
 struct FlushPush {
   std::uint32_t words = 0;  // 32-bit words
@@ -93,6 +119,7 @@ constexpr std::uint32_t striding_grid(std::uint64_t bytes) {
 }
 
 static_assert(sizeof(HashChunk) == 8 && sizeof(HashAddressChunk) == 16 && sizeof(HashPush) == 8);
+static_assert(sizeof(ValuesPush) == 44 && sizeof(ValuesResult) == 16);
 static_assert(sizeof(ComparePush) == 16 && sizeof(CompareResult) == 8 && sizeof(FlushPush) == 8);
 static_assert(sizeof(PoisonPush) == 16 && sizeof(PatchWord) == 24 && sizeof(PatchPush) == 8);
 

@@ -25,6 +25,9 @@ struct ComparePush {
 struct CompareResult {
   u32 differing, first;
 };
+struct ValuesResult {
+  u32 beyond, first, different, reserved;
+};
 struct FlushPush {
   u32 words, value;
 };
@@ -126,6 +129,22 @@ extern "C" __global__ void __launch_bounds__(kThreads)
   }
   if (threadIdx.x % 32 != 0 || count == 0) return;
   atomicAdd(&results[push.result].differing, count);
+  atomicMin(&results[push.result].first, first);
+}
+
+extern "C" __global__ void __launch_bounds__(kThreads)
+    klab_compare_values(const unsigned char* actual, const unsigned char* expected, ValuesResult* results, Values push) {
+  u32 beyond = 0, first = 0xffffffffu, different = 0;
+  values_share(actual, expected, push, blockIdx.x * kThreads + threadIdx.x, gridDim.x * kThreads, beyond, first,
+               different);
+  for (int step = 16; step > 0; step >>= 1) {
+    beyond += __shfl_down_sync(0xffffffffu, beyond, step);
+    different += __shfl_down_sync(0xffffffffu, different, step);
+    first = min(first, __shfl_down_sync(0xffffffffu, first, step));
+  }
+  if (threadIdx.x % 32 != 0 || different == 0) return;
+  atomicAdd(&results[push.result].beyond, beyond);
+  atomicAdd(&results[push.result].different, different);
   atomicMin(&results[push.result].first, first);
 }
 

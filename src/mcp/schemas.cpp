@@ -45,8 +45,10 @@ const Json kSessionId = text("the session's id, as tuning_open gave it", 64);
 
 /// Each action and the members that it takes besides session, action and wait_seconds.
 const std::vector<std::pair<std::string, std::vector<std::string>>>& actions() {
-  static const std::vector<std::string> conditions{"mode",   "iterations", "repeats", "cache",
-                                                   "memory", "flush_mb",   "device",  "budget_s"};
+  static const std::vector<std::string> conditions{"mode",   "iterations", "repeats",        "cache",
+                                                   "memory", "flush_mb",   "device",         "budget_s",
+                                                   "level",  "types",      "tolerances",     "checker",
+                                                   "seed",   "references", "other_captures", "unseen_launches"};
   const auto with = [](std::vector<std::string> a, const std::vector<std::string>& b) {
     a.insert(a.end(), b.begin(), b.end());
     return a;
@@ -102,6 +104,24 @@ Json action_properties() {
       {"flush_mb", integer("MiB that go through the caches before each launch", 0, 65536)},
       {"device", text("index, uuid or part of a name (list_devices)", 256)},
       {"budget_s", number("seconds that the worker may take", 1, 86400)},
+      {"level", one_of("run, compare: how results are compared with the captured kernel's. bitwise (default): every "
+                       "byte; numeric: floating-point elements within a tolerance; custom: the checker decides",
+                       {"bitwise", "numeric", "custom"})},
+      {"types", texts("run, compare: element types of regions, REGION=f16:4096x4096 (a region's number or name)")},
+      {"tolerances", texts("level numeric: abs=1e-5,rel=1e-4, or REGION:abs=... (default: by type)")},
+      {"checker", texts("level custom: the name of a checker in the project's klab.toml")},
+      {"references", texts("level numeric: REGION=FILE of float64 values (.npy) that errors are measured against")},
+      {"other_captures", flag("judge on the bundle's other dispatches too (default true)")},
+      {"seed", integer("of mutated inputs and of the order of launches", 1, 4294967295)},
+      {"unseen_launches",
+       {{"type", "array"},
+        {"maxItems", 16},
+        {"description", "other launch sizes that captured kernel and variant must agree on"},
+        {"items", object({{"grid", text("X,Y,Z", 64)},
+                          {"block", text("CUDA: X,Y,Z", 64)},
+                          {"push_constants", texts("Vulkan: OFFSET=HEX; CUDA: argument bytes")},
+                          {"spec_constants", texts("Vulkan: ID=VALUE")}},
+                         {})}}},
       {"counters", texts("run: hardware counters by the vendor's names, or \"default\"")},
       {"source", text("build, run, compare: a source file within the allowed folders")},
       {"source_text", text("build, run, compare: the variant's source itself", 8u << 20)},

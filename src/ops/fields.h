@@ -39,6 +39,9 @@ class Fields {
     if (error_.empty() && !arguments_.contains(name)) error_ = std::string(name) + " is missing";
     return take(name, out);
   }
+  void refuse(const std::string& why) {
+    if (error_.empty()) error_ = why;
+  }
   /// Errors: usage, naming the verb, the member, and the members that there are.
   Status done() const;
 

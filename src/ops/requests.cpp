@@ -96,6 +96,7 @@ Result<ReplayRequest> replay_request(const Json& arguments, std::string_view ver
   fields.take("counters", r.counters).take("validate", r.validate).take("budget_s", r.budget_s);
   fields.take("cached", r.cached);
   take_launch(fields, r.launch);
+  take_checks(fields, r.checks);
   KLAB_TRY_VOID(take_conditions(fields, r.conditions).done());
   KLAB_TRY_VOID(check_conditions(r.conditions));
   r.bundle = bundle;
@@ -108,6 +109,7 @@ Result<CompareRequest> compare_request(const Json& arguments, std::string_view v
   std::string bundle;
   fields.need("bundle", bundle).need("variant", r.variant).take("against", r.against);
   fields.take("dispatch", r.dispatch).take("device", r.device).take("budget_s", r.budget_s);
+  take_checks(fields, r.checks);
   KLAB_TRY_VOID(take_conditions(fields, r.conditions).done());
   KLAB_TRY_VOID(check_conditions(r.conditions));
   r.bundle = bundle;

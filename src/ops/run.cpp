@@ -89,6 +89,7 @@ std::string run_key(const OpenBundle& opened, const ReplayRequest& request, cons
       {"conditions", request.conditions},
       {"counters", request.counters},
       {"validate", request.validate},
+      {"checks", check_arguments(request.checks)},
       {"device", request.device},
       {"protocol", replay::kProtocolVersion},
       {"klab", KLAB_VERSION}}.dump()));
@@ -169,7 +170,11 @@ Result<Replayed> replay_dispatch(Lab& lab, const ReplayRequest& request) {
                       .conditions = request.conditions,
                       .counters = request.counters,
                       .validate = request.validate,
+                      .seed = request.checks.seed,
                       .budget_s = request.budget_s};
+  if (request.validate) {
+    KLAB_TRY(job.checks, resolve_checks(lab, opened, request.dispatch, request.checks));
+  }
   KLAB_TRY(done.answer, lab.ask(job));
 
   session::RunRow run{.bundle = opened.id,
@@ -223,7 +228,9 @@ Result<Compared> compare_variants(Lab& lab, const CompareRequest& request) {
                       .device = request.device,
                       .variants = {a.code, b.code},
                       .conditions = request.conditions,
+                      .seed = request.checks.seed,
                       .budget_s = request.budget_s};
+  KLAB_TRY(job.checks, resolve_checks(lab, opened, request.dispatch, request.checks));
   Compared done;
   done.kernel = opened.dispatch(request.dispatch).name;
   done.dispatch = request.dispatch;

@@ -2,7 +2,7 @@
 // Verbs that use the device: replay, compare, devices.
 #pragma once
 #include "measure/summary.h"
-#include "ops/build.h"
+#include "ops/checks.h"
 #include "ops/lab.h"
 
 namespace klab::ops {
@@ -16,6 +16,7 @@ struct ReplayRequest {
   std::string device;
   std::vector<std::string> counters;  // "default", or names as the vendor has them
   bool validate = true;
+  CheckText checks;
   bool cached = false;  // a stored run of the same code, launch, capture, device, driver and conditions will do
   double budget_s = 600;
 };
@@ -50,6 +51,7 @@ struct CompareRequest {
   std::string variant, against = "baseline";
   replay::Conditions conditions;
   std::string device;
+  CheckText checks;
   double budget_s = 600;
 };
 struct Compared {

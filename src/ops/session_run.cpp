@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/units.h"
+#include "ops/allowed.h"
 #include "ops/session_files.h"
 #include "ops/session_verbs.h"
 #include "ops/session_work.h"
@@ -69,6 +70,28 @@ Status take_budget(const SessionWork& work, const Json& arguments, double& budge
     return fail(ErrorCode::cap_reached,
                 fmt::format("a worker has {} s in this session, {} were asked for", most, budget_s),
                 "the user raises worker_budget_s in klab.toml");
+  return {};
+}
+
+/// A session runs no program that its owner has not named, and reads no file outside its roots.
+Status confine_checks(const SessionWork& work, CheckText& checks) {
+  checks.type_defaults = work.settings.types;
+  if (!checks.checker.empty()) {
+    const auto it = work.settings.checkers.find(checks.checker[0]);
+    if (checks.checker.size() != 1 || it == work.settings.checkers.end()) {
+      std::string names;
+      for (const auto& [name, argv] : work.settings.checkers) names += (names.empty() ? "" : ", ") + name;
+      return fail(ErrorCode::not_allowed, fmt::format("a session has no checker {}", checks.checker[0]),
+                  names.empty() ? "its owner names some in klab.toml: [checkers]" : "klab.toml names: " + names);
+    }
+    checks.checker = it->second;
+  }
+  for (std::string& one : checks.references) {
+    const auto at = one.find('=');
+    if (at == std::string::npos) continue;  // said by resolve_checks
+    KLAB_TRY(const Allowed file, open_allowed(work.row.roots, one.substr(at + 1), PathKind::file));
+    one = one.substr(0, at + 1) + file.path.string();
+  }
   return {};
 }
 
@@ -176,6 +199,7 @@ Result<Json> session_run(Lab& lab, const Json& arguments) {
     KLAB_TRY(request.bundle, session_bundle(work.row));
     KLAB_TRY(request.variant, variant_id(work, request.variant));
     KLAB_TRY_VOID(take_budget(work, arguments, request.budget_s));
+    KLAB_TRY_VOID(confine_checks(work, request.checks));
     KLAB_TRY_VOID(work.store.sessions().count_run(id));
     work.said["variant"] = request.variant;
     KLAB_TRY(const Replayed done, replay_dispatch(lab, request));
@@ -195,6 +219,7 @@ Result<Json> session_compare(Lab& lab, const Json& arguments) {
                            KLAB_TRY(request.variant, variant_id(work, request.variant));
                            KLAB_TRY(request.against, variant_id(work, request.against));
                            KLAB_TRY_VOID(take_budget(work, arguments, request.budget_s));
+                           KLAB_TRY_VOID(confine_checks(work, request.checks));
                            KLAB_TRY_VOID(work.store.sessions().count_run(id));
                            work.said["variant"] = request.variant;
                            KLAB_TRY(const Compared done, compare_variants(lab, request));

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "base/units.h"
+#include "validate/element.h"
 
 namespace klab::ops {
 namespace {
@@ -116,6 +117,8 @@ void to_json(Json& j, const Settings& v) {
   j = Json{{"max_runs", v.max_runs}, {"worker_budget_s", v.worker_budget_s}, {"job_log_bytes", v.job_log_bytes}};
   if (!v.allow_save.empty()) j["allow_save"] = v.allow_save;
   if (!v.file.empty()) j["file"] = v.file;
+  if (!v.checkers.empty()) j["checkers"] = v.checkers;
+  if (!v.types.empty()) j["types"] = v.types;
 }
 
 void from_json(const Json& j, Settings& v) {
@@ -124,6 +127,8 @@ void from_json(const Json& j, Settings& v) {
   read_optional(j, "job_log_bytes", v.job_log_bytes);
   read_optional(j, "allow_save", v.allow_save);
   read_optional(j, "file", v.file);
+  read_optional(j, "checkers", v.checkers);
+  read_optional(j, "types", v.types);
 }
 
 Result<Settings> parse_settings(std::string_view text, const fs::path& file) {
@@ -154,10 +159,32 @@ Result<Settings> parse_settings(std::string_view text, const fs::path& file) {
       for (const auto& [name, program] : *programs) {
         KLAB_TRY(s.programs[std::string(name.str())], reader.program(program, std::string(name.str())));
       }
+    } else if (key == "checkers") {
+      const toml::table* checkers = value.as_table();
+      if (checkers == nullptr) return reader.wrong(value, key, "a table is wanted: NAME = [\"./check.py\"]");
+      for (const auto& [name, command] : *checkers) {
+        auto& argv = s.checkers[std::string(name.str())];
+        KLAB_TRY(argv, reader.texts(command, key));
+        if (argv.empty() || argv[0].empty()) return reader.wrong(command, key, "names no program");
+        if (argv[0].find('/') != std::string::npos) argv[0] = reader.absolute(argv[0]);
+      }
+    } else if (key == "types") {
+      const toml::table* kernels = value.as_table();
+      if (kernels == nullptr) return reader.wrong(value, key, "tables are wanted: [types.KERNEL]");
+      for (const auto& [kernel, regions] : *kernels) {
+        const toml::table* table = regions.as_table();
+        if (table == nullptr) return reader.wrong(regions, key, "a table is wanted: [types.KERNEL]");
+        for (const auto& [region, type] : *table) {
+          KLAB_TRY(const std::string given, reader.text(type, key));
+          if (const auto parsed = validate::parse_type(given); !parsed)
+            return reader.wrong(type, key, parsed.error().what);
+          s.types[std::string(kernel.str())][std::string(region.str())] = given;
+        }
+      }
     } else {
       return reader.wrong(value, key,
                           "there is no such setting (max_runs, worker_budget_s, job_log_bytes, roots, allow_save, "
-                          "programs)");
+                          "programs, checkers, types)");
     }
   }
   return s;

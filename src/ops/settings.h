@@ -27,6 +27,8 @@ struct Settings {
   std::vector<std::string> roots;
   std::vector<std::string> allow_save;  // folders where a save needs no person's approval
   std::map<std::string, ProgramSettings> programs;
+  std::map<std::string, std::vector<std::string>> checkers;  // programs that may judge outcomes (docs/validation.md)
+  std::map<std::string, std::map<std::string, std::string>> types;  // kernel -> region -> element type
   std::string file;  // where they were read; empty: defaults
 };
 

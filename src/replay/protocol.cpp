@@ -25,19 +25,21 @@ bool LaunchOverride::empty() const {
 
 namespace {
 // JSON keys are strings, so numbered members are written as {"3": "00ff"}.
-Json numbered(const std::map<std::uint32_t, Bytes>& values) {
+template <class T>
+Json numbered(const std::map<std::uint32_t, T>& values) {
   Json j = Json::object();
-  for (const auto& [number, bytes] : values) j[std::to_string(number)] = bytes;
+  for (const auto& [number, value] : values) j[std::to_string(number)] = value;
   return j;
 }
-void read_numbered(const Json& j, const char* name, std::map<std::uint32_t, Bytes>& values) {
+template <class T>
+void read_numbered(const Json& j, const char* name, std::map<std::uint32_t, T>& values) {
   const auto it = j.find(name);
   if (it == j.end()) return;
-  for (const auto& [key, bytes] : it->items()) {
+  for (const auto& [key, value] : it->items()) {
     std::size_t used = 0;
     const unsigned long number = std::stoul(key, &used);
     if (used != key.size() || number > 0xffffffffu) throw std::runtime_error(key + " is not a 32-bit number");
-    values[static_cast<std::uint32_t>(number)] = bytes.get<Bytes>();
+    values[static_cast<std::uint32_t>(number)] = value.template get<T>();
   }
 }
 template <class T>
@@ -86,10 +88,33 @@ void from_json(const Json& j, VariantCode& v) {
   read_optional(j, "launch", v.launch);
 }
 
+void to_json(Json& j, const Checks& v) {
+  j = Json{{"level", v.level}};
+  if (!v.types.empty()) j["types"] = numbered(v.types);
+  write_optional(j, "tolerance", v.tolerance);
+  if (!v.tolerances.empty()) j["tolerances"] = numbered(v.tolerances);
+  if (!v.checker.empty()) j["checker"] = v.checker, j["checker_limit_s"] = v.checker_limit_s;
+  if (!v.references.empty()) j["references"] = numbered(v.references);
+  if (!v.unseen_launches.empty()) j["unseen_launches"] = v.unseen_launches;
+  if (!v.unseen_captures) j["unseen_captures"] = false;
+}
+void from_json(const Json& j, Checks& v) {
+  read_optional(j, "level", v.level);
+  read_numbered(j, "types", v.types);
+  read_optional_value(j, "tolerance", v.tolerance);
+  read_numbered(j, "tolerances", v.tolerances);
+  read_optional(j, "checker", v.checker);
+  read_optional(j, "checker_limit_s", v.checker_limit_s);
+  read_numbered(j, "references", v.references);
+  read_optional(j, "unseen_launches", v.unseen_launches);
+  read_optional(j, "unseen_captures", v.unseen_captures);
+}
+
 void to_json(Json& j, const Request& v) {
   j = Json{{"verb", v.verb},         {"bundle", v.bundle},     {"dispatch", v.dispatch},
            {"device", v.device},     {"variants", v.variants}, {"conditions", v.conditions},
-           {"validate", v.validate}, {"seed", v.seed},         {"budget_s", v.budget_s}};
+           {"validate", v.validate}, {"seed", v.seed},         {"budget_s", v.budget_s},
+           {"checks", v.checks}};
   if (!v.counters.empty()) j["counters"] = v.counters;
 }
 void from_json(const Json& j, Request& v) {
@@ -100,6 +125,7 @@ void from_json(const Json& j, Request& v) {
   read_optional(j, "variants", v.variants);
   read_optional(j, "conditions", v.conditions);
   read_optional(j, "validate", v.validate);
+  read_optional(j, "checks", v.checks);
   read_optional(j, "seed", v.seed);
   read_optional(j, "counters", v.counters);
   read_optional(j, "budget_s", v.budget_s);
@@ -112,7 +138,12 @@ void to_json(Json& j, const RegionDifference& v) {
            {"differing_bytes", v.differing_bytes},
            {"first_offset", v.first_offset},
            {"expected", v.expected},
-           {"actual", v.actual}};
+           {"actual", v.actual},
+           {"wrong", v.wrong}};
+  if (!v.type.empty())
+    j.update({{"type", v.type}, {"index", v.index}, {"expected_value", v.expected_value}, {"actual_value", v.actual_value}});
+  if (v.values.elements != 0) j["values"] = v.values;
+  if (!v.map.is_null()) j["map"] = v.map;
 }
 void from_json(const Json& j, RegionDifference& v) {
   read_optional(j, "region", v.region);
@@ -121,6 +152,13 @@ void from_json(const Json& j, RegionDifference& v) {
   read_optional(j, "first_offset", v.first_offset);
   read_optional(j, "expected", v.expected);
   read_optional(j, "actual", v.actual);
+  read_optional(j, "wrong", v.wrong);
+  read_optional(j, "type", v.type);
+  read_optional(j, "index", v.index);
+  read_optional(j, "expected_value", v.expected_value);
+  read_optional(j, "actual_value", v.actual_value);
+  read_optional(j, "values", v.values);
+  if (j.contains("map")) v.map = j["map"];
 }
 }  // namespace
 
@@ -140,7 +178,15 @@ void to_json(Json& j, const Validation& v) {
            {"launches_checked", v.launches_checked},
            {"differences", std::move(differences)},
            {"oracle", v.oracle},
-           {"inputs_tried", v.inputs_tried}};
+           {"inputs_tried", v.inputs_tried},
+           {"seed", v.seed},
+           {"guarded_bytes", v.guarded_bytes}};
+  j["inputs"] = Json::array();
+  for (const InputTried& i : v.inputs)
+    j["inputs"].push_back({{"kind", i.kind}, {"what", i.what}, {"result", i.result}, {"agrees", i.agrees}});
+  if (!v.types.empty()) j["types"] = v.types;
+  if (!v.tolerances.empty()) j["tolerances"] = v.tolerances;
+  if (v.values.elements != 0) j["values"] = v.values;
 }
 void from_json(const Json& j, Validation& v) {
   read_optional(j, "correctness", v.correctness);
@@ -154,6 +200,19 @@ void from_json(const Json& j, Validation& v) {
     for (const Json& one : *it) from_json(one, v.differences.emplace_back());
   read_optional(j, "oracle", v.oracle);
   read_optional(j, "inputs_tried", v.inputs_tried);
+  read_optional(j, "seed", v.seed);
+  read_optional(j, "guarded_bytes", v.guarded_bytes);
+  read_optional(j, "values", v.values);
+  if (j.contains("types")) v.types = j["types"];
+  if (j.contains("tolerances")) v.tolerances = j["tolerances"];
+  if (auto it = j.find("inputs"); it != j.end())
+    for (const Json& one : *it) {
+      InputTried& i = v.inputs.emplace_back();
+      read_optional(one, "kind", i.kind);
+      read_optional(one, "what", i.what);
+      read_optional(one, "result", i.result);
+      read_optional(one, "agrees", i.agrees);
+    }
 }
 
 void to_json(Json& j, const VariantAnswer& v) {

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "bundle/manifest.h"
+#include "validate/values.h"
 #include "validate/verdict.h"
 
 namespace klab::replay {
@@ -75,6 +76,22 @@ struct VariantCode {
 void to_json(Json& j, const VariantCode& v);
 void from_json(const Json& j, VariantCode& v);
 
+/// How a variant's outcome is compared with the captured kernel's.
+struct Checks {
+  validate::Level level = validate::Level::bitwise;
+  /// Element types of the regions of each dispatch of the bundle, by its number.
+  std::map<std::uint32_t, std::vector<validate::TypedRange>> types;
+  std::optional<validate::Tolerance> tolerance;              // of every floating-point element
+  std::map<std::uint32_t, validate::Tolerance> tolerances;   // of a region of the dispatch; goes before
+  std::vector<std::string> checker;                          // custom: the user's program (docs/validation.md)
+  double checker_limit_s = 60;                               // of one question to it
+  std::map<std::uint32_t, std::string> references;           // region -> file of float64 values
+  std::vector<LaunchOverride> unseen_launches;               // other launch sizes that both must agree on
+  bool unseen_captures = true;                               // try the bundle's other dispatches
+};
+void to_json(Json& j, const Checks& v);
+void from_json(const Json& j, Checks& v);
+
 /// verb "replay": variants has one. verb "compare": variants[0] is A (the reference), variants[1] is B; their
 /// launches are interleaved (ABBA) in one worker and one layout.
 struct Request {
@@ -86,7 +103,8 @@ struct Request {
   Conditions conditions;
   std::vector<std::string> counters;  // hardware counters to read in passes of their own; "default": a chosen set
   bool validate = true;    // compare each variant's written state with the baseline's
-  std::uint32_t seed = 1;  // order of interleaving, random checks
+  Checks checks;
+  std::uint32_t seed = 1;  // order of interleaving, random checks, mutated inputs
   double budget_s = 600;
 };
 void to_json(Json& j, const Request& v);
@@ -97,12 +115,31 @@ struct RegionDifference {
   std::string name;
   std::uint64_t differing_bytes = 0, first_offset = 0;
   std::string expected, actual;  // up to 16 bytes at first_offset, hexadecimal
+  // Of the first element, where its type is known.
+  std::string type, index, expected_value, actual_value;
+  std::uint64_t wrong = 0;      // bytes, or elements beyond the tolerance
+  validate::ValueStats values;  // of the region's floating-point elements
+  Json map;                     // where it differs: validate::DifferenceMap::json()
+};
+
+/// An input that a variant was judged on.
+struct InputTried {
+  std::string kind;  // "captured", "mutated", "launch", "capture"
+  std::string what;  // "regions 0, 1 with floats changed (seed 7)"
+  std::string result;  // "agrees", or how it differs
+  bool agrees = true;
 };
 
 struct Validation {
   validate::Correctness correctness = validate::Correctness::not_verified;
   std::string reason;  // one sentence, always filled in
   std::string level = "bitwise";
+  Json types = Json::array();       // of each region that is typed: {"region", "name", "type", "from"}
+  Json tolerances = Json::array();  // numeric: {"region", "type", "absolute", "relative", "given"}
+  validate::ValueStats values;      // of all floating-point elements, on all inputs that differed in bits
+  std::vector<InputTried> inputs;
+  std::uint32_t seed = 1;           // that makes the mutated inputs again
+  std::uint64_t guarded_bytes = 0;  // redzones that were watched
   std::uint64_t checked_bytes = 0, differing_bytes = 0, masked_bytes = 0;
   std::uint32_t launches_checked = 0;
   std::vector<RegionDifference> differences;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "validate/mutate.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -29,12 +31,53 @@ bool ordinary_float(std::uint32_t w) {
   return exponent >= 127 - 40 && exponent <= 127 + 40;
 }
 
-std::uint32_t other_float(std::uint32_t w, std::uint64_t chance) {
-  if (!ordinary_float(w)) return w;
-  w ^= static_cast<std::uint32_t>(chance & 1) << 31;
-  const int step = static_cast<int>(chance >> 1 & 3) - 1;  // -1, 0, 1, 2
-  const std::uint32_t exponent = (w >> 23 & 0xff) + static_cast<std::uint32_t>(step == 2 ? 0 : step);
-  return (w & 0x807fffffu) | exponent << 23;
+/// Sign, exponent and mantissa fields of an element, by type.
+struct FloatFormat {
+  unsigned mantissa = 0, exponent = 0;  // bits
+};
+FloatFormat format_of(ElementType type) {
+  switch (type) {
+    case ElementType::f16:
+      return {10, 5};
+    case ElementType::bf16:
+      return {7, 8};
+    case ElementType::f64:
+      return {52, 11};
+    default:
+      return {23, 8};
+  }
+}
+
+void other_float(ElementType type, std::byte* element, const MutationTarget& target, std::uint64_t chance) {
+  const FloatFormat f = format_of(type);
+  std::uint64_t w = 0;
+  std::memcpy(&w, element, size_of(type));
+  const std::uint64_t exponent_mask = (1ull << f.exponent) - 1, exponent = w >> f.mantissa & exponent_mask;
+  if (exponent == 0 || exponent == exponent_mask) return;  // zero, too small, infinite or NaN
+  if (type == ElementType::f32 && !ordinary_float(static_cast<std::uint32_t>(w))) return;
+  if (target.negative && (chance & 1) != 0) w ^= 1ull << (f.mantissa + f.exponent);
+  const unsigned step = static_cast<unsigned>(chance >> 1 & 3);  // down, stay, up, stay
+  std::uint64_t now = exponent;
+  if (step == 0 && exponent > 1) now = exponent - 1;
+  if (step == 2 && exponent + 1 < exponent_mask && std::abs(value_of(type, element)) * 2 <= target.largest)
+    now = exponent + 1;
+  w = (w & ~(exponent_mask << f.mantissa)) | now << f.mantissa;
+  std::memcpy(element, &w, size_of(type));
+}
+
+/// The elements of the lanes that lie whole in a chunk, or each of its words.
+template <class Use>
+void each_float(std::uint64_t offset, std::size_t size, std::span<const Lane> floats, Use use) {
+  if (floats.empty()) {
+    for (std::size_t at = 0; at + 4 <= size; at += 4) use(ElementType::f32, at);
+    return;
+  }
+  for (const Lane& lane : floats)
+    for (std::uint64_t i = lane.first_from(offset); i < lane.count; ++i) {
+      const std::uint64_t at = lane.at(i);
+      if (at >= offset + size || offset + size - at < size_of(lane.type)) break;
+      use(lane.type, static_cast<std::size_t>(at - offset));
+    }
 }
 
 std::uint32_t other_integer(std::uint32_t w, std::uint64_t chance) {
@@ -45,23 +88,55 @@ std::uint32_t other_integer(std::uint32_t w, std::uint64_t chance) {
 
 }  // namespace
 
-void to_json(Json& j, const Mutation& v) { j = {{"kind", v.kind}, {"region", v.region}, {"seed", v.seed}}; }
+void to_json(Json& j, const Mutation& v) {
+  Json targets = Json::array();
+  for (const MutationTarget& t : v.targets)
+    targets.push_back({{"region", t.region}, {"negative", t.negative}, {"largest", t.largest}});
+  j = {{"kind", v.kind}, {"targets", targets}, {"seed", v.seed}, {"bounded", v.bounded}};
+}
 void from_json(const Json& j, Mutation& v) {
   read_required(j, "kind", v.kind);
-  read_required(j, "region", v.region);
   read_required(j, "seed", v.seed);
+  read_optional(j, "bounded", v.bounded);
+  v.targets.clear();
+  for (const Json& one : j.at("targets")) {
+    MutationTarget& t = v.targets.emplace_back();
+    read_required(one, "region", t.region);
+    read_optional(one, "negative", t.negative);
+    read_optional(one, "largest", t.largest);
+  }
 }
 
 std::string to_string(const Mutation& v) {
   const char* what = v.kind == MutationKind::permute_words    ? "words permuted"
-                     : v.kind == MutationKind::float_values   ? "float values changed"
+                     : v.kind == MutationKind::float_values   ? "floats changed"
                      : v.kind == MutationKind::small_integers ? "small integers changed"
                                                               : "bytes scrambled";
-  return fmt::format("region {} with its {} (seed {})", v.region, what, v.seed);
+  std::string regions;
+  for (const MutationTarget& t : v.targets) regions += fmt::format("{}{}", regions.empty() ? "" : ", ", t.region);
+  return fmt::format("region{} {} with {} (seed {})", v.targets.size() == 1 ? "" : "s", regions, what, v.seed);
 }
 
-void mutate(std::span<std::byte> bytes, const Mutation& mutation, std::uint64_t offset, const Mask& keep) {
-  const std::uint64_t base = mix(std::uint64_t{mutation.seed} << 32 ^ mutation.region) ^ mix(offset);
+const MutationTarget* Mutation::target(std::uint32_t region) const {
+  for (const MutationTarget& t : targets)
+    if (t.region == region) return &t;
+  return nullptr;
+}
+
+void widen(MutationTarget& target, ByteView bytes, std::uint64_t offset, std::span<const Lane> floats) {
+  each_float(offset, bytes.size(), floats, [&](ElementType type, std::size_t at) {
+    const double v = value_of(type, bytes.data() + at);
+    if (!std::isfinite(v)) return;
+    target.negative = target.negative || v < 0;
+    target.largest = std::max(target.largest, std::abs(v));
+  });
+}
+
+void mutate(std::span<std::byte> bytes, const Mutation& mutation, std::uint32_t region, std::uint64_t offset,
+            const Mask& keep, std::span<const Lane> floats) {
+  const MutationTarget* const target = mutation.target(region);
+  if (target == nullptr) return;
+  const std::uint64_t base = mix(std::uint64_t{mutation.seed} << 32 ^ region) ^ mix(offset);
   const std::size_t words = bytes.size() / 4;
   auto kept = [&](std::size_t i) { return keep.test(i * 4); };
   switch (mutation.kind) {
@@ -78,8 +153,9 @@ void mutate(std::span<std::byte> bytes, const Mutation& mutation, std::uint64_t 
       return;
     }
     case MutationKind::float_values:
-      for (std::size_t i = 0; i < words; ++i)
-        if (!kept(i)) set_word(bytes, i, other_float(word_at(bytes, i), mix(base + i)));
+      each_float(offset, bytes.size(), floats, [&](ElementType type, std::size_t at) {
+        if (!keep.test(at)) other_float(type, bytes.data() + at, *target, mix(base + at));
+      });
       return;
     case MutationKind::small_integers:
       for (std::size_t i = 0; i < words; ++i)

@@ -167,7 +167,7 @@ TEST_F(FakeWorker, replays_the_baseline_and_restores_only_what_it_writes) {
   EXPECT_TRUE(v.validation.oracle.at("ones"));
   EXPECT_TRUE(v.validation.oracle.at("shuffle"));
   EXPECT_TRUE(v.validation.oracle.at("copy of an input"));
-  EXPECT_EQ(v.validation.inputs_tried, 2u);
+  EXPECT_EQ(v.validation.inputs_tried, 3u);
   EXPECT_EQ(v.code_hash.size(), 32u);
   EXPECT_EQ(a.ran, a.asked);
   EXPECT_EQ(a.address_mode, AddressMode::none);

@@ -15,6 +15,9 @@ using bundle::kChunkSize;
 using bundle::kNoList;
 constexpr std::uint64_t kWindow = 128ull << 20;  // the smallest storage-buffer range that Vulkan promises
 constexpr double kHashTimeout = 60;
+constexpr std::uint32_t kCanary = 0xc5a96b1du;  // each byte another one, and no float that a kernel would leave
+
+std::byte canary_byte(std::uint64_t offset) { return static_cast<std::byte>(kCanary >> (offset % 4 * 8) & 0xffu); }
 
 }  // namespace
 
@@ -59,6 +62,7 @@ Result<std::unique_ptr<Loaded>> Loaded::create(bundle::Reader reader, std::uint3
         loaded->captured_changes_.push_back(id);
     }
   }
+  loaded->first_guard_ = loaded->chunk_count();
   KLAB_TRY_VOID(loaded->place_and_upload(deadline));
   return loaded;
 }
@@ -148,6 +152,11 @@ void Loaded::find_symbol_words(ChunkId id, std::span<const std::byte> raw) {
 Status Loaded::place_and_upload(const Deadline& deadline) {
   notes_.clear();
   symbol_words_.clear();
+  // Guards lie elsewhere in each placement.
+  chunks_.resize(first_guard_);
+  first_chunk_.resize(dispatch().regions.size());
+  guards_.clear();
+  guarded_bytes_ = 0;
   const bool symbols = std::any_of(dispatch().regions.begin(), dispatch().regions.end(),
                                    [](const auto& r) { return is_symbol(r) && r.address != 0; });
   KLAB_TRY_VOID(place());
@@ -175,6 +184,7 @@ Status Loaded::place_and_upload(const Deadline& deadline) {
     validate::ByteBuffer arguments(dispatch().arguments.begin(), dispatch().arguments.end());
     rewritten_words_ += relocator_.rewrite(arguments);
   }
+  KLAB_TRY_VOID(place_guards(deadline));
   ChunkList all(chunk_count());
   for (ChunkId i = 0; i < chunk_count(); ++i) all[i] = i;
   KLAB_TRY(all_, prepare_hashes(all));
@@ -182,9 +192,35 @@ Status Loaded::place_and_upload(const Deadline& deadline) {
   return {};
 }
 
+Status Loaded::place_guards(const Deadline& deadline) {
+  std::vector<gpu::MemoryId> ids;
+  for (const gpu::Placed& p : placed_) ids.push_back(p.id);
+  KLAB_TRY(const auto guards, gpu_->guards(ids));
+  std::vector<gpu::Step> fills;
+  for (const gpu::Guard& g : guards) {
+    memories_.emplace_back(&gpu_, g.memory);
+    const auto neighbour = std::find(ids.begin(), ids.end(), g.neighbour);
+    guards_.push_back({static_cast<std::uint32_t>(neighbour - ids.begin()), g.before, g.size});
+    const auto region = static_cast<std::uint32_t>(placed_.size());
+    placed_.push_back({.id = g.memory, .address = g.address});
+    first_chunk_.push_back(chunk_count());
+    for (std::uint64_t at = 0; at < g.size; at += kChunkSize)
+      chunks_.push_back({region, at, static_cast<std::uint32_t>(std::min(kChunkSize, g.size - at))});
+    guarded_bytes_ += g.size;
+    if (g.size >= 4) fills.push_back(gpu::Step::fill_of(g.memory, 0, g.size / 4 * 4, kCanary));
+    if (g.size % 4 != 0) {
+      validate::ByteBuffer tail;
+      for (std::uint64_t at = g.size / 4 * 4; at < g.size; ++at) tail.push_back(canary_byte(at));
+      KLAB_TRY_VOID(gpu_->upload(g.memory, g.size / 4 * 4, tail));
+    }
+  }
+  if (!fills.empty()) KLAB_TRY_VOID(gpu_.run(fills, deadline.timeout_ns(kHashTimeout)));
+  return {};
+}
+
 void Loaded::give_back() {
   all_.reset();
-  memories_.clear();
+  while (!memories_.empty()) memories_.pop_back();  // guards before what they guard
   placed_.clear();
   padding_ = Memory();
 }
@@ -197,7 +233,28 @@ Status Loaded::place_again(std::uint64_t padding, const Deadline& deadline) {
   return place_and_upload(deadline);
 }
 
+std::string Loaded::place_name(std::uint32_t region, std::uint64_t offset) const {
+  std::string text = fmt::format("{} at offset {}", region_name(region), offset);
+  const std::uint64_t address = region < dispatch().regions.size() ? dispatch().regions[region].address
+                                                                   : placed_[region].address;
+  if (address != 0) text += fmt::format(", address {:#x}", address + offset);
+  return text;
+}
+
+std::uint64_t Loaded::region_size(std::uint32_t region) const {
+  return region < dispatch().regions.size() ? dispatch().regions[region].size
+                                            : guards_[region - dispatch().regions.size()].size;
+}
+
+std::string Loaded::region_label(std::uint32_t region) const {
+  return region < dispatch().regions.size() ? dispatch().regions[region].name : std::string();
+}
+
 std::string Loaded::region_name(std::uint32_t region) const {
+  if (region >= dispatch().regions.size()) {
+    const Redzone& g = guards_[region - dispatch().regions.size()];
+    return fmt::format("the redzone {} {}", g.before ? "before" : "after", region_name(g.region));
+  }
   const auto& r = dispatch().regions[region];
   return r.name.empty() ? fmt::format("region {}", region) : fmt::format("region {} ({})", region, r.name);
 }
@@ -217,6 +274,11 @@ std::uint64_t Loaded::bytes_of(const ChunkList& list) const {
 
 Result<validate::ByteBuffer> Loaded::pre(ChunkId id) const {
   const Chunk& c = chunk(id);
+  if (is_guard(id)) {
+    validate::ByteBuffer bytes(c.size);
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = canary_byte(c.offset + i);
+    return bytes;
+  }
   const std::uint32_t list = dispatch().regions[c.region].pre;
   if (list == kNoList) return validate::ByteBuffer(c.size);
   KLAB_TRY(const auto raw, reader_.chunk(list, c.offset / kChunkSize));
@@ -227,6 +289,7 @@ Result<validate::ByteBuffer> Loaded::pre(ChunkId id) const {
 
 Result<validate::ByteBuffer> Loaded::post(ChunkId id) const {
   const Chunk& c = chunk(id);
+  if (is_guard(id)) return validate::ByteBuffer();
   const std::uint32_t list = dispatch().regions[c.region].post;
   if (list == kNoList) return validate::ByteBuffer();
   KLAB_TRY(const auto raw, reader_.chunk(list, c.offset / kChunkSize));
@@ -268,7 +331,7 @@ Result<HashSet> Loaded::prepare_hashes(const ChunkList& list) {
                           !gpu_->builtin_kernel("hash_address").empty() &&
                           std::all_of(list.begin(), list.end(), [&](ChunkId id) {
                             const std::uint64_t address = placed_[chunk(id).region].address;
-                            return address != 0 && address % 4 == 0;
+                            return address != 0 && (address % 4 == 0 || gpu_.abilities().unaligned_hashes);
                           });
   KLAB_TRY(set.results_, gpu_.allocate(set.result_bytes()));
   if (by_address) {
@@ -304,7 +367,7 @@ Result<HashSet> Loaded::prepare_hashes(const ChunkList& list) {
   KLAB_TRY(set.list_, gpu_.allocate(entries.size() * sizeof(kernels::HashChunk)));
   KLAB_TRY_VOID(gpu_->upload(set.list_.id(), 0, std::as_bytes(std::span(entries))));
   for (const Window& w : windows) {
-    const std::uint64_t size = std::min(kWindow, dispatch().regions[w.region].size - w.offset);
+    const std::uint64_t size = std::min(kWindow, region_size(w.region) - w.offset);
     const kernels::HashPush push{w.count, w.first};
     const BuiltinBinding bindings[] = {
         {placed_[w.region].id, w.offset, (size + 3) / 4 * 4},

@@ -81,12 +81,20 @@ class Loaded {
     std::uint64_t offset = 0, value = 0;
   };
   const std::vector<SymbolWord>& symbol_words() const { return symbol_words_; }
-  /// Name for a person: "region 2 (out)".
+  /// Name for a person: "region 2 (out)", "the redzone after region 2 (out)".
   std::string region_name(std::uint32_t region) const;
+  /// A place in a region or redzone for a person, with its address where it has one.
+  std::string place_name(std::uint32_t region, std::uint64_t offset) const;
+  /// Redzones and unused page ends follow the regions: they have chunks too, and their pre-state is a canary.
+  bool is_guard(ChunkId id) const { return chunks_[id].region >= dispatch().regions.size(); }
+  std::uint64_t guarded_bytes() const { return guarded_bytes_; }
+  std::uint64_t region_size(std::uint32_t region) const;
+  /// As the region has it; empty for a redzone.
+  std::string region_label(std::uint32_t region) const;
 
   ChunkId chunk_count() const { return static_cast<ChunkId>(chunks_.size()); }
   struct Chunk {
-    std::uint32_t region = 0;
+    std::uint32_t region = 0;  // from the number of regions on: a redzone
     std::uint64_t offset = 0;  // in the region
     std::uint32_t size = 0;
   };
@@ -124,6 +132,7 @@ class Loaded {
   Loaded(bundle::Reader reader, std::uint32_t dispatch, Gpu& gpu, PlaceOptions options);
   Status place_and_upload(const Deadline& deadline);
   Status place();
+  Status place_guards(const Deadline& deadline);
   void note_memory_kinds();
   void find_symbol_words(ChunkId id, std::span<const std::byte> raw);
 
@@ -137,7 +146,15 @@ class Loaded {
   std::vector<SymbolWord> symbol_words_;
   std::vector<std::string> notes_;
   std::vector<gpu::Placed> placed_;
-  std::vector<Memory> memories_;
+  std::vector<Memory> memories_;  // of regions, then of guards
+  struct Redzone {
+    std::uint32_t region = 0;  // its neighbour
+    bool before = false;
+    std::uint64_t size = 0;
+  };
+  std::vector<Redzone> guards_;
+  ChunkId first_guard_ = 0;
+  std::uint64_t guarded_bytes_ = 0;
   Memory padding_;
   std::vector<Chunk> chunks_;
   std::vector<ChunkId> first_chunk_;

@@ -34,36 +34,73 @@ bool may_mutate(const Loaded& loaded, std::uint32_t region) {
   return !uniform_only;
 }
 
-Result<bool> floats(Loaded& loaded, std::uint32_t region) {
+/// Whether a region holds floats, and their range. Types that were given or inferred decide; else its bytes do.
+Result<bool> floats(const Reference& r, Loaded& loaded, std::uint32_t region, validate::MutationTarget& range) {
+  const auto& lanes = r.comparator.layout().floats(region);
+  if (lanes.empty() && r.comparator.layout().range_at(region, 0) != nullptr) return false;
+  range = {.region = region, .negative = false, .largest = 0};
+  bool any = !lanes.empty();
   for (const ChunkId id : loaded.chunks_of(region)) {
     KLAB_TRY(const auto bytes, loaded.pre(id));
-    if (std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; })) continue;
-    return validate::looks_like_floats(bytes);
+    if (!any) {
+      if (std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; })) continue;
+      if (!validate::looks_like_floats(bytes)) return false;
+      any = true;
+    }
+    validate::widen(range, bytes, loaded.chunk(id).offset, lanes);
   }
-  return false;
+  return any && range.largest > 0;
 }
 
-bool written(const Reference& r, const Loaded& loaded, std::uint32_t region) {
-  const auto list = loaded.chunks_of(region);
-  return std::any_of(list.begin(), list.end(), [&](ChunkId id) { return contains(r.written, id); });
+/// Nothing of what lies there before the launch reaches the result.
+bool only_written(const Reference& r, const Loaded& loaded, std::uint32_t region) {
+  for (const ChunkId id : loaded.chunks_of(region)) {
+    const auto at = std::lower_bound(r.written.begin(), r.written.end(), id);
+    if (at == r.written.end() || *at != id) return false;
+    if (r.write_only[static_cast<std::size_t>(at - r.written.begin())].count() != loaded.chunk(id).size) return false;
+  }
+  return true;
 }
 
 /// In the order of trying: value changes first, those that may lead a kernel astray last.
-Result<std::vector<Mutation>> candidates(const Reference& r, Loaded& loaded, std::uint32_t seed,
-                                         bool needed) {
+Result<std::vector<Mutation>> candidates(const Reference& r, Loaded& loaded, std::uint32_t seed, bool needed) {
   std::vector<Mutation> list;
+  Mutation values{.kind = MutationKind::float_values, .seed = seed, .bounded = true};
+  Mutation words{.kind = MutationKind::permute_words, .seed = seed};
   const auto count = static_cast<std::uint32_t>(loaded.dispatch().regions.size());
+  std::uint64_t bytes = 0;
+  std::vector<std::uint32_t> eligible;
   for (std::uint32_t i = 0; i < count; ++i) {
-    if (!may_mutate(loaded, i) || (!needed && written(r, loaded, i))) continue;
-    KLAB_TRY(const bool is_float, floats(loaded, i));
-    if (is_float) list.push_back({MutationKind::float_values, i, seed});
-    if (!needed && !list.empty()) return list;
+    if (!may_mutate(loaded, i) || only_written(r, loaded, i)) continue;
+    bytes += loaded.dispatch().regions[i].size;
+    if (bytes > kLargestMutated) break;
+    eligible.push_back(i);
+    validate::MutationTarget range;
+    KLAB_TRY(const bool is_float, floats(r, loaded, i, range));
+    (is_float ? values : words).targets.push_back(is_float ? range : validate::MutationTarget{.region = i});
   }
+  // All values at once, with two seeds; then integers, whose meaning is not known, in another order.
+  if (!values.targets.empty()) {
+    list.push_back(values);
+    values.seed = seed + 1;
+    list.push_back(values);
+  }
+  if (!words.targets.empty()) list.push_back(words);
   if (!needed) return list;
-  for (const auto kind :
-       {MutationKind::permute_words, MutationKind::small_integers, MutationKind::scramble_bytes})
-    for (std::uint32_t i = 0; i < count; ++i)
-      if (may_mutate(loaded, i)) list.push_back({kind, i, seed});
+  for (const auto kind : {MutationKind::float_values, MutationKind::permute_words, MutationKind::small_integers,
+                          MutationKind::scramble_bytes})
+    for (const std::uint32_t i : eligible) {
+      const bool is_float = values.target(i) != nullptr;
+      if (kind == MutationKind::float_values && !is_float) continue;
+      list.push_back({.kind = kind,
+                      .targets = {is_float ? *values.target(i) : validate::MutationTarget{.region = i}},
+                      .seed = seed,
+                      .bounded = kind == MutationKind::float_values});
+    }
+  // An output that the kernel reads after all, or whose emptiness it relies on.
+  for (std::uint32_t i = 0; i < count; ++i)
+    if (may_mutate(loaded, i) && only_written(r, loaded, i))
+      list.push_back({.kind = MutationKind::scramble_bytes, .targets = {{.region = i}}, .seed = seed});
   if (list.size() > kMostTried) list.resize(kMostTried);
   return list;
 }
@@ -71,17 +108,16 @@ Result<std::vector<Mutation>> candidates(const Reference& r, Loaded& loaded, std
 /// Both states of a mutated case as device copies, when they are small enough: they save going through the
 /// host.
 Status keep_states(const Reference& r, Loaded& loaded, MutatedCase& c) {
-  const ChunkList list = merge(r.written, loaded.chunks_of(c.mutation.region));
+  const ChunkList list = merge(r.written, chunks_of(loaded, c.mutation));
   if (loaded.bytes_of(list) > kLargestKept) return {};
-  Image mutated, pristine;
+  Image changed, pristine;
   for (const ChunkId id : list) {
     KLAB_TRY(auto bytes, loaded.pre(id));
-    pristine.push_back(bytes);
-    if (loaded.chunk(id).region == c.mutation.region)
-      validate::mutate(bytes, c.mutation, loaded.chunk(id).offset, loaded.relocator().pointer_words(bytes));
-    mutated.push_back(std::move(bytes));
+    pristine.push_back(std::move(bytes));
+    KLAB_TRY(auto other, mutated(loaded, id, c.mutation, r.comparator.layout()));
+    changed.push_back(std::move(other));
   }
-  auto states = Restorer::create(loaded, list, {&mutated, &pristine});
+  auto states = Restorer::create(loaded, list, {&changed, &pristine});
   if (states)
     c.states = std::move(*states);
   else if (states.error().code != ErrorCode::out_of_memory)
@@ -92,21 +128,21 @@ Status keep_states(const Reference& r, Loaded& loaded, MutatedCase& c) {
 /// Runs the baseline on one mutated input, and asks the oracle there. The capture is pristine before and
 /// after.
 Result<MutatedCase> make_case(const Reference& r, Loaded& loaded, const Variant& baseline,
-                              const Mutation& mutation, std::map<std::string, bool>& oracle,
-                              const Deadline& deadline) {
+                              const Mutation& mutation, const replay::Checks& checks,
+                              std::map<std::string, bool>& oracle, const Deadline& deadline) {
   MutatedCase c{.mutation = mutation};
-  KLAB_TRY_VOID(apply_mutation(loaded, mutation));
+  KLAB_TRY_VOID(apply_mutation(loaded, mutation, r.comparator.layout()));
   KLAB_TRY(const auto before, loaded.hash_all(deadline));
   validate::OracleInput in;
   in.images.emplace_back();
-  ChunkList changed;
   // Chunks that could change are kept as they are before the launch.
   std::map<ChunkId, validate::ByteBuffer> start;
-  for (const ChunkId id : merge(r.written, loaded.chunks_of(mutation.region))) {
+  for (const ChunkId id : merge(r.written, chunks_of(loaded, mutation))) {
     KLAB_TRY(start[id], loaded.download(id));
   }
   KLAB_TRY_VOID(loaded.gpu().run(baseline.steps(), deadline.timeout_ns(kLaunchTimeout)));
   KLAB_TRY(c.after, loaded.hash_all(deadline));
+  ChunkList chunks;
   for (ChunkId id = 0; id < loaded.chunk_count(); ++id) {
     if (before[id] == c.after[id] && !contains(r.written, id)) continue;
     KLAB_TRY(auto now, loaded.download(id));
@@ -117,6 +153,7 @@ Result<MutatedCase> make_case(const Reference& r, Loaded& loaded, const Variant&
     const auto at = std::lower_bound(r.written.begin(), r.written.end(), id);
     if (at != r.written.end() && *at == id)
       written.merge(r.written_bytes[static_cast<std::size_t>(at - r.written.begin())]);
+    chunks.push_back(id);
     in.images[0].push_back(start[id]);
     in.expected.push_back(now);
     in.written.push_back(std::move(written));
@@ -125,6 +162,15 @@ Result<MutatedCase> make_case(const Reference& r, Loaded& loaded, const Variant&
   }
   KLAB_TRY_VOID(loaded.make_pristine(deadline));
   KLAB_TRY_VOID(keep_states(r, loaded, c));
+  if (r.comparator.level() == validate::Level::custom) {
+    KLAB_TRY(c.checker, CustomChecker::create(loaded, checks.checker, checks.checker_limit_s, r.comparator.layout(),
+                                              chunks, in.expected, to_string(mutation), start));
+    in.accepts_state = [&](const validate::OracleInput::State& outcome) {
+      const auto opinion = c.checker->ask(loaded, outcome);
+      return opinion && opinion->accepts;
+    };
+  }
+  use_check(r, loaded, chunks, in);
   oracle = validate::run_oracle(in);
   return c;
 }
@@ -133,11 +179,14 @@ Result<MutatedCase> make_case(const Reference& r, Loaded& loaded, const Variant&
 
 Status add_mutated_cases(Reference& r, Loaded& loaded, const Variant& baseline,
                          const replay::Request& request, const Deadline& deadline) {
-  if (r.varying_elements != 0) return {};  // never `correct`, and no mutated run could be compared
-  r.mutation_needed = !validate::uncaught(r.oracle).empty();
+  // Never `correct` then, and no mutated run could be compared.
+  if (r.varying_elements != 0 || !r.checker_failed.empty()) return {};
+  r.mutation_needed = validate::needs_other_input(r.oracle);
   KLAB_TRY(const auto tried, candidates(r, loaded, request.seed, r.mutation_needed));
   if (tried.empty()) return {};
-  auto survived = probe_mutations(request, tried, deadline);
+  bool varies = false;
+  for (const auto& m : r.varying) varies = varies || m.any();
+  auto survived = probe_mutations(request, tried, varies, deadline);
   if (!survived) {
     if (survived.error().code == ErrorCode::timeout) return fail(survived.error());
     r.notes.push_back("no mutated inputs were tried: " + survived.error().what);
@@ -148,11 +197,12 @@ Status add_mutated_cases(Reference& r, Loaded& loaded, const Variant& baseline,
       ++r.mutations_dropped;
       continue;
     }
-    if (r.mutation_needed && validate::uncaught(r.oracle).empty()) continue;
+    // The first ones are judged anyway; what follows them is only for what they could not tell apart.
+    if (r.mutation_needed && !validate::needs_other_input(r.oracle) && !tried[i].bounded) continue;
     KLAB_TRY_VOID(deadline.check("trying mutated inputs"));
     std::map<std::string, bool> oracle;
-    KLAB_TRY(auto c, make_case(r, loaded, baseline, tried[i], oracle, deadline));
-    bool useful = !r.mutation_needed;
+    KLAB_TRY(auto c, make_case(r, loaded, baseline, tried[i], request.checks, oracle, deadline));
+    bool useful = !r.mutation_needed || (tried[i].bounded && tried[i].targets.size() > 1);
     for (auto& [name, caught] : r.oracle)
       if (!caught && oracle[name]) caught = useful = true;
     if (useful) r.cases.push_back(std::move(c));

@@ -182,15 +182,36 @@ Result<Probed> probe_poison(const replay::Request& request, const Deadline& dead
 }
 
 Result<std::vector<bool>> probe_mutations(const replay::Request& request,
-                                          const std::vector<validate::Mutation>& mutations,
+                                          const std::vector<validate::Mutation>& mutations, bool varies,
                                           const Deadline& deadline) {
   std::vector<bool> survived(mutations.size(), false);
   Json message = message_for(request, "mutate");
   message["mutations"] = mutations;
+  message["varies"] = varies;
   KLAB_TRY_VOID(run_tasks(
       std::move(message), mutations.size(), -1, deadline,
       [&](std::size_t task, const Json&) { survived[task] = true; }, [](std::size_t, const std::string&) {}));
   return survived;
+}
+
+Result<std::vector<std::string>> probe_capture(const replay::Request& request, std::uint32_t dispatch,
+                                               const Deadline& deadline) {
+  std::vector<std::string> results(request.variants.size());
+  replay::Request other = request;
+  other.dispatch = dispatch;
+  std::string lost;
+  Json message = message_for(other, "capture");
+  KLAB_TRY_VOID(run_tasks(
+      std::move(message), results.size(), -1, deadline,
+      [&](std::size_t task, const Json& answer) {
+        try {
+          read_optional(answer, "result", results[task]);
+        } catch (const std::exception& e) {
+          results[task] = e.what();
+        }
+      },
+      [&](std::size_t task, const std::string& why) { results[task] = "it does not run there: " + why; }));
+  return results;
 }
 
 }  // namespace klab::worker

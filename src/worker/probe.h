@@ -36,10 +36,15 @@ struct Probed {
 /// Errors: only those that no probe can be had at all (the process does not start, budget spent).
 Result<Probed> probe_poison(const replay::Request& request, const Deadline& deadline);
 
-/// Whether the baseline survives each mutation, and gives the same result twice.
+/// Whether the baseline survives each mutation, and (unless it `varies` on its own input) gives the same result twice.
 Result<std::vector<bool>> probe_mutations(const replay::Request& request,
-                                          const std::vector<validate::Mutation>& mutations,
+                                          const std::vector<validate::Mutation>& mutations, bool varies,
                                           const Deadline& deadline);
+
+/// Judges the request's variants on another dispatch of the bundle, in a process of its own: its memory may lie at
+/// the same addresses. One text for each variant: empty where it agrees. Errors: that dispatch cannot be replayed.
+Result<std::vector<std::string>> probe_capture(const replay::Request& request, std::uint32_t dispatch,
+                                               const Deadline& deadline);
 
 /// The other side: answers one probing message on the socket. `pending` is what it received.
 Status run_probe(const Json& pending, const replay::Request& request, Loaded& loaded,

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "worker/judge_variant.h"
 #include "worker/probe.h"
 #include "worker/variant.h"
 
@@ -109,20 +110,25 @@ Status probe_unit(Loaded& loaded, const Variant& baseline, const PoisonUnit& uni
 }
 
 Status try_mutation(Loaded& loaded, const Variant& baseline, const validate::Mutation& mutation,
-                    const Deadline& deadline) {
-  if (mutation.region >= loaded.dispatch().regions.size()) return fail(ErrorCode::usage, "no such region");
+                    const validate::Layout& layout, bool varies, const Deadline& deadline) {
   std::vector<kernels::Hash> results[2];
   for (auto& result : results) {
     KLAB_TRY_VOID(loaded.make_pristine(deadline));
-    for (const ChunkId id : loaded.chunks_of(mutation.region)) {
-      KLAB_TRY(auto bytes, loaded.pre(id));
-      validate::mutate(bytes, mutation, loaded.chunk(id).offset, loaded.relocator().pointer_words(bytes));
-      KLAB_TRY_VOID(loaded.upload(id, bytes));
-    }
+    KLAB_TRY_VOID(apply_mutation(loaded, mutation, layout));
     KLAB_TRY_VOID(launch_once(loaded, baseline, deadline));
     KLAB_TRY(result, loaded.hash_all(deadline));
   }
-  if (results[0] != results[1]) return fail(ErrorCode::unsupported, "the baseline varies on it");
+  if (results[0] != results[1] && !varies) return fail(ErrorCode::unsupported, "the baseline varies on it");
+  return {};
+}
+
+/// A variant on this dispatch; {"result": how it differs} when it does.
+Status judge_here(Loaded& loaded, const Reference& reference, const replay::VariantCode& code, Json& answer,
+                  const Deadline& deadline) {
+  KLAB_TRY(const auto variant, make_variant(loaded, code));
+  KLAB_TRY(const auto judged, judge_variant(loaded, reference, variant, deadline));
+  const auto judgement = validate::judge(judged.evidence);
+  if (judgement.correctness == validate::Correctness::incorrect) answer["result"] = judgement.reason;
   return {};
 }
 
@@ -130,15 +136,16 @@ Status try_mutation(Loaded& loaded, const Variant& baseline, const validate::Mut
 
 Status run_probe(const Json& pending, const replay::Request& request, Loaded& loaded,
                  const Deadline& deadline) {
-  (void)request;
   KLAB_TRY(const auto baseline, make_variant(loaded, {}));
   std::string what;
   std::size_t next = 0;
   std::vector<validate::Mutation> mutations;
+  bool varies = false;
   try {
     read_required(pending, "probe", what);
     read_required(pending, "from", next);
     read_optional(pending, "mutations", mutations);
+    read_optional(pending, "varies", varies);
   } catch (const std::exception& e) {
     return fail(ErrorCode::invalid_data, e.what());
   }
@@ -149,11 +156,25 @@ Status run_probe(const Json& pending, const replay::Request& request, Loaded& lo
     if (warm == 1) launch_seconds = std::clamp(kLaunchTimes * took, kLeastSeconds, kMostSeconds);
   }
   const auto units = poison_units(loaded.dispatch());
-  const std::size_t count = what == "poison" ? units.size() : mutations.size();
+  const auto layout = layout_of(loaded, request.checks, request.dispatch);
+  std::optional<Reference> reference;
+  if (what == "capture") {
+    KLAB_TRY(reference, make_reference(loaded, baseline, {}, {.checks = request.checks, .dispatch = request.dispatch},
+                                       deadline));
+    KLAB_TRY_VOID(put_on_device(*reference, loaded));
+  }
+  const std::size_t count = what == "poison"    ? units.size()
+                            : what == "capture" ? request.variants.size()
+                                                : mutations.size();
   for (; next < count; ++next) {
-    const Status status = what == "poison" ? probe_unit(loaded, baseline, units[next], deadline)
-                                           : try_mutation(loaded, baseline, mutations[next], deadline);
     Json answer{{"task", next}};
+    Status status;
+    if (what == "poison")
+      status = probe_unit(loaded, baseline, units[next], deadline);
+    else if (what == "mutate")
+      status = try_mutation(loaded, baseline, mutations[next], layout, varies, deadline);
+    else
+      status = judge_here(loaded, *reference, request.variants[next], answer, deadline);
     if (!status) answer["error"] = status.error().what;
     if (loaded.gpu().lost()) answer["leaving"] = true;
     KLAB_TRY_VOID(replay::send_message(replay::kWorkerFd, answer));

@@ -41,6 +41,7 @@ Result<bundle::Proof> prove(Loaded& loaded, const Variant& baseline, const Deadl
   KLAB_TRY_VOID(loaded.make_pristine(deadline));
   std::map<ChunkId, Watched> watched;
   bool no_post = false;
+  std::string outside;
   auto watch = [&](ChunkId id) -> Status {
     if (watched.count(id) != 0) return {};
     KLAB_TRY(auto wanted, loaded.post(id));
@@ -64,7 +65,12 @@ Result<bundle::Proof> prove(Loaded& loaded, const Variant& baseline, const Deadl
     KLAB_TRY_VOID(deadline.check("replaying for the proof"));
     KLAB_TRY_VOID(loaded.gpu().run(steps, deadline.timeout_ns(kLaunchTimeout)));
     KLAB_TRY(const auto changed, loaded.changed(deadline));
-    for (const ChunkId id : changed) KLAB_TRY_VOID(watch(id));
+    for (const ChunkId id : changed) {
+      if (!loaded.is_guard(id)) KLAB_TRY_VOID(watch(id));
+      if (loaded.is_guard(id) && outside.empty())
+        outside = "; it writes outside its regions, which the program may not have noticed: " +
+                  loaded.region_name(loaded.chunk(id).region);
+    }
     ++proof.replays;
     bool all_agree = true, some_never = false, some_vary = false;
     for (auto& [id, w] : watched) {
@@ -77,7 +83,7 @@ Result<bundle::Proof> prove(Loaded& loaded, const Variant& baseline, const Deadl
     KLAB_TRY_VOID(loaded.reload(changed));
     if (proof.replays == 1 && all_agree) {
       proof.state = ProofState::equal;
-      proof.detail = "the replay gives the captured outcome, bit for bit, in every region";
+      proof.detail = "the replay gives the captured outcome, bit for bit, in every region" + outside;
       return proof;
     }
     wanted_replays = std::max(wanted_replays,
@@ -123,6 +129,7 @@ Result<bundle::Proof> prove(Loaded& loaded, const Variant& baseline, const Deadl
         fmt::format("{} elements vary from run to run ({}); everything else is equal in {} replays",
                     varying_elements, regions, proof.replays);
   }
+  proof.detail += outside;
   if (no_post) proof.detail += "; regions without a post-state were held against their pre-state";
   return proof;
 }

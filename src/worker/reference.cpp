@@ -2,6 +2,7 @@
 #include "worker/reference.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -128,12 +129,81 @@ Status make_images(Reference& r, Loaded& loaded, const Variant& baseline, const 
   return {};
 }
 
+/// Tolerances of each lane: given, or by type and size of what is expected.
+void set_tolerances(Reference& r, const Loaded& loaded, const replay::Checks& checks) {
+  if (checks.level != validate::Level::numeric) return;
+  std::map<std::pair<std::uint32_t, validate::ElementType>, validate::ValueStats> seen;
+  for (std::size_t k = 0; k < r.written.size(); ++k) {
+    const auto& c = loaded.chunk(r.written[k]);
+    for (const validate::Lane& lane : r.comparator.layout().floats(c.region))
+      (void)compare_values(lane, {}, c.offset, r.expected[k], r.expected[k], {}, seen[{lane.range, lane.type}]);
+  }
+  for (const auto& [lane, stats] : seen) {
+    const std::uint32_t region = r.comparator.layout().ranges()[lane.first].region;
+    const auto of_region = checks.tolerances.find(region);
+    if (of_region != checks.tolerances.end())
+      r.comparator.set_tolerance(lane.first, lane.second, of_region->second);
+    else if (checks.tolerance)
+      r.comparator.set_tolerance(lane.first, lane.second, *checks.tolerance);
+    else
+      r.comparator.set_tolerance(
+          lane.first, lane.second,
+          validate::default_tolerance(
+              lane.second, std::sqrt(stats.sum_of_squares / static_cast<double>(std::max<std::uint64_t>(1, stats.elements)))));
+  }
+}
+
+/// Rounds the floating-point elements of a chunk to half their precision.
+void halve(const validate::Layout& layout, const Loaded::Chunk& c, std::span<std::byte> bytes) {
+  for (const validate::Lane& lane : layout.floats(c.region))
+    for (std::uint64_t i = lane.first_from(c.offset); i < lane.count; ++i) {
+      const std::uint64_t at = lane.at(i);
+      if (at >= c.offset + bytes.size() || c.offset + bytes.size() - at < size_of(lane.type)) break;
+      validate::halve_precision(lane.type, bytes.data() + (at - c.offset));
+    }
+}
+
+/// Why the tolerance takes results of half the precision, with the figures.
+std::string too_loose(const Reference& r, const Loaded& loaded) {
+  validate::ValueStats rounded;
+  std::string bounds;
+  for (std::size_t k = 0; k < r.written.size(); ++k) {
+    const auto& c = loaded.chunk(r.written[k]);
+    validate::ByteBuffer bytes = r.expected[k];
+    halve(r.comparator.layout(), c, bytes);
+    for (const validate::Lane& lane : r.comparator.layout().floats(c.region)) {
+      const auto t = r.comparator.tolerance(lane);
+      (void)compare_values(lane, t, c.offset, r.expected[k], bytes, r.ignore[k], rounded);
+      if (bounds.empty()) bounds = fmt::format("absolute {:.3g}, relative {:.3g}", t.absolute, t.relative);
+    }
+  }
+  return fmt::format(
+      "the tolerance ({}) is refused: results rounded to half of their precision pass it too (they are up to {:.3g} "
+      "absolute and {:.3g} relative away); ask for a smaller one",
+      bounds, rounded.max_absolute, rounded.max_relative);
+}
+
+}  // namespace
+
+void use_check(const Reference& r, const Loaded& loaded, const ChunkList& chunks, validate::OracleInput& in) {
+  if (r.comparator.level() != validate::Level::numeric) return;
+  in.accepts = [&r, &loaded, &chunks, &in](std::size_t k, validate::ByteView outcome) {
+    const auto& c = loaded.chunk(chunks[k]);
+    return r.comparator.accepts(c.region, c.offset, in.expected[k], outcome, in.ignore[k]);
+  };
+  in.halve = [&r, &loaded, &chunks](std::size_t k, validate::ByteBuffer& bytes) {
+    halve(r.comparator.layout(), loaded.chunk(chunks[k]), bytes);
+  };
+}
+
+namespace {
+
 validate::OracleInput oracle_input(const Reference& r, Loaded& loaded) {
   validate::OracleInput in;
   in.images = r.images;
   in.expected = r.expected;
   in.written = r.written_bytes;
-  in.ignore = r.varying;
+  in.ignore = r.ignore;
   // Inputs to copy: the same chunk positions of regions that are not written.
   const auto& regions = loaded.dispatch().regions;
   for (const auto& source : regions) {
@@ -144,7 +214,7 @@ validate::OracleInput oracle_input(const Reference& r, Loaded& loaded) {
     Image image;
     for (const ChunkId id : r.written) {
       const std::uint64_t offset = loaded.chunk(id).offset;
-      if (regions[loaded.chunk(id).region].size > source.size || offset >= source.size) break;
+      if (loaded.region_size(loaded.chunk(id).region) > source.size || offset >= source.size) break;
       auto bytes = loaded.pre(loaded.chunk_at(source.id, offset));
       if (!bytes) break;
       image.push_back(std::move(*bytes));
@@ -155,13 +225,33 @@ validate::OracleInput oracle_input(const Reference& r, Loaded& loaded) {
   return in;
 }
 
+/// Which of Klab's bad variants the check turns down on the captured input.
+void ask_oracle(Reference& r, Loaded& loaded) {
+  validate::OracleInput in = oracle_input(r, loaded);
+  use_check(r, loaded, r.written, in);
+  if (r.checker) {
+    in.inputs.clear();  // each question starts a program
+    in.accepts_state = [&](const validate::OracleInput::State& outcome) {
+      auto opinion = r.checker->ask(loaded, outcome);
+      if (!opinion && r.checker_failed.empty()) r.checker_failed = opinion.error().what;
+      return opinion && opinion->accepts;
+    };
+    // A checker that turns everything down would catch all of them.
+    if (!in.accepts_state(r.expected) && r.checker_failed.empty())
+      r.checker_failed = "the checker does not accept what the captured kernel itself leaves";
+  }
+  r.oracle = validate::run_oracle(in);
+  const auto half = r.oracle.find(validate::kHalfPrecision);
+  if (half != r.oracle.end() && !half->second) r.tolerance_refused = too_loose(r, loaded);
+}
+
 }  // namespace
 
-ChunkList Reference::hashable() const {
-  ChunkList list;
-  for (std::size_t k = 0; k < written.size(); ++k)
-    if (!varying[k].any()) list.push_back(written[k]);
-  return list;
+validate::Layout layout_of(const Loaded& loaded, const replay::Checks& checks, std::uint32_t dispatch) {
+  std::vector<std::uint64_t> sizes;
+  for (const auto& r : loaded.dispatch().regions) sizes.push_back(r.size);
+  const auto types = checks.types.find(dispatch);
+  return validate::Layout(types == checks.types.end() ? std::vector<validate::TypedRange>{} : types->second, sizes);
 }
 
 Result<Reference> make_reference(Loaded& loaded, const Variant& baseline, const Probed& probed,
@@ -195,6 +285,21 @@ Result<Reference> make_reference(Loaded& loaded, const Variant& baseline, const 
     r.written = merge(r.written, more);
   }
   if (options.full) add_proven_variation(r, loaded);
+  r.comparator = validate::Comparator(options.checks.level, layout_of(loaded, options.checks, options.dispatch));
+  for (const std::string& n : r.comparator.layout().notes()) r.notes.push_back(n);
+  set_tolerances(r, loaded, options.checks);
+  r.ignore = r.varying;
+  for (std::size_t k = 0; k < r.written.size(); ++k) {
+    if (!r.varying[k].any()) continue;
+    const auto& c = loaded.chunk(r.written[k]);
+    if (r.comparator.level() == validate::Level::numeric)
+      r.ignore[k].remove(r.comparator.float_bytes(c.region, c.offset, c.size));
+    if (r.comparator.level() == validate::Level::custom) r.ignore[k] = validate::Mask(c.size);
+    if (!r.ignore[k].any()) continue;
+    validate::ByteBuffer blanked = r.expected[k];
+    Blanker::blank(blanked, r.ignore[k]);
+    r.expected_hashes[k] = kernels::hash_on_host(blanked);
+  }
   r.written_bytes.resize(r.written.size());
   r.write_only.resize(r.written.size());
   r.dependent.resize(r.written.size());
@@ -217,13 +322,26 @@ Result<Reference> make_reference(Loaded& loaded, const Variant& baseline, const 
     written.merge(it->second.bytes.written);
   }
   for (std::size_t k = 0; k < r.written.size(); ++k) {
-    r.varying_elements += r.varying[k].count_elements();
+    r.varying_elements += r.ignore[k].count_elements();
     r.written_elements += r.written_bytes[k].count_elements();
   }
   KLAB_TRY(r.captured_difference, against_capture(loaded, r));
   if (!options.full) return r;
   KLAB_TRY_VOID(make_images(r, loaded, baseline, deadline));
-  r.oracle = validate::run_oracle(oracle_input(r, loaded));
+  for (const auto& [region, file] : options.checks.references) {
+    if (region >= loaded.dispatch().regions.size())
+      return fail(ErrorCode::usage, fmt::format("there is no region {} to have a reference", region));
+    KLAB_TRY(r.references[region], validate::read_reference(file));
+  }
+  if (r.comparator.level() == validate::Level::custom) {
+    auto checker = CustomChecker::create(loaded, options.checks.checker, options.checks.checker_limit_s,
+                                         r.comparator.layout(), r.written, r.expected, "captured");
+    if (checker)
+      r.checker = std::move(*checker);
+    else
+      return fail(checker.error());
+  }
+  ask_oracle(r, loaded);
   return r;
 }
 
@@ -236,21 +354,24 @@ Status put_on_device(Reference& r, Loaded& loaded) {
         "nothing is poisoned: there is no room on the device for copies of what the kernel writes");
     r.images.resize(1);
     for (auto& m : r.write_only) m = validate::Mask(m.size());
-    r.oracle = validate::run_oracle(oracle_input(r, loaded));
+    ask_oracle(r, loaded);
     images.resize(1);
     restorer = Restorer::create(loaded, r.written, images);
   }
   if (!restorer) return fail(restorer.error());
   r.restorer = std::move(*restorer);
-  Image expected;
-  const ChunkList hashable = r.hashable();
-  for (std::size_t k = 0; k < r.written.size(); ++k)
-    if (contains(hashable, r.written[k])) expected.push_back(r.expected[k]);
-  auto check = DeviceCheck::create(loaded, hashable, expected);
+  KLAB_TRY(r.blanker, Blanker::create(loaded, r.written, r.ignore));
+  if (r.comparator.level() == validate::Level::custom) return {};
+  const bool by_value = r.comparator.level() == validate::Level::numeric && r.comparator.layout().any_floats();
+  auto check = by_value ? OutcomeCheck::by_value(loaded, r.written, r.expected, r.ignore, r.comparator)
+                        : OutcomeCheck::by_hash(loaded, r.written, r.expected_hashes, r.ignore);
   if (check)
     r.check = std::move(*check);
-  else if (check.error().code != ErrorCode::out_of_memory && check.error().code != ErrorCode::unsupported)
+  else if (check.error().code == ErrorCode::unsupported)
+    r.unchecked_values = true;
+  else if (check.error().code != ErrorCode::out_of_memory)
     return fail(check.error());
+  if (!check) r.notes.push_back("timed launches are held against the variant's own first outcome: " + check.error().what);
   return {};
 }
 
@@ -263,10 +384,25 @@ Result<ChunkList> put_back(const Reference& r, Loaded& loaded, const Deadline& d
   return loaded.make_pristine(deadline);
 }
 
-Status apply_mutation(Loaded& loaded, const validate::Mutation& mutation) {
-  for (const ChunkId id : loaded.chunks_of(mutation.region)) {
-    KLAB_TRY(auto bytes, loaded.pre(id));
-    validate::mutate(bytes, mutation, loaded.chunk(id).offset, loaded.relocator().pointer_words(bytes));
+Result<validate::ByteBuffer> mutated(const Loaded& loaded, ChunkId id, const validate::Mutation& mutation,
+                                     const validate::Layout& layout) {
+  KLAB_TRY(auto bytes, loaded.pre(id));
+  const auto& c = loaded.chunk(id);
+  validate::mutate(bytes, mutation, c.region, c.offset, loaded.relocator().pointer_words(bytes),
+                   layout.floats(c.region));
+  return bytes;
+}
+
+ChunkList chunks_of(const Loaded& loaded, const validate::Mutation& mutation) {
+  ChunkList list;
+  for (const auto& t : mutation.targets)
+    if (t.region < loaded.dispatch().regions.size()) list = merge(list, loaded.chunks_of(t.region));
+  return list;
+}
+
+Status apply_mutation(Loaded& loaded, const validate::Mutation& mutation, const validate::Layout& layout) {
+  for (const ChunkId id : chunks_of(loaded, mutation)) {
+    KLAB_TRY(const auto bytes, mutated(loaded, id, mutation, layout));
     KLAB_TRY_VOID(loaded.upload(id, bytes));
   }
   return {};

@@ -10,7 +10,7 @@ constexpr std::uint64_t kSegment = 256ull << 20;
 }  // namespace
 
 Result<Restorer> Restorer::create(Loaded& loaded, const ChunkList& chunks,
-                                  const std::vector<const Image*>& images) {
+                                  const std::vector<const Image*>& images, const Change& change) {
   Restorer r;
   r.bytes_ = loaded.bytes_of(chunks);
   struct Source {
@@ -46,8 +46,17 @@ Result<Restorer> Restorer::create(Loaded& loaded, const ChunkList& chunks,
     KLAB_TRY(auto memory, loaded.gpu().allocate(size));
     r.segments_.push_back(std::move(memory));
   }
-  for (const Fill& f : fills)
-    KLAB_TRY_VOID(loaded.gpu()->upload(r.segments_[f.to.segment].id(), f.to.offset, *f.bytes));
+  for (const Fill& f : fills) {
+    const gpu::MemoryId to = r.segments_[f.to.segment].id();
+    if (!change) {
+      KLAB_TRY_VOID(loaded.gpu()->upload(to, f.to.offset, *f.bytes));
+      continue;
+    }
+    validate::ByteBuffer bytes = *f.bytes;
+    bytes.resize((bytes.size() + 3) / 4 * 4);
+    change(bytes, f.to.offset);
+    KLAB_TRY_VOID(loaded.gpu()->upload(to, f.to.offset, bytes));
+  }
   r.copies_.resize(images.size());
   for (std::size_t i = 0; i < images.size(); ++i) {
     for (std::size_t k = 0; k < chunks.size(); ++k) {

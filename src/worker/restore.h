@@ -2,6 +2,7 @@
 // Device copies of what launches write, to put back before each of them without the host.
 // Not here: which chunks those are (reference.h), anything that is not written (Loaded::make_pristine).
 #pragma once
+#include <functional>
 #include <vector>
 
 #include "worker/loaded.h"
@@ -14,9 +15,12 @@ using Image = std::vector<validate::ByteBuffer>;
 class Restorer {
  public:
   /// `images`: one or more starting states, each over `chunks`. Chunks that are equal in two images share a
-  /// copy. Errors: out_of_memory.
+  /// copy.
+  /// `change`: what is kept is this of a chunk (padded with zeros to whole words), whose copy starts at `offset` of its
+  /// memory. Errors: out_of_memory.
+  using Change = std::function<void(std::span<std::byte> bytes, std::uint64_t offset)>;
   static Result<Restorer> create(Loaded& loaded, const ChunkList& chunks,
-                                 const std::vector<const Image*>& images);
+                                 const std::vector<const Image*>& images, const Change& change = {});
 
   /// Steps that put image `which` back.
   void append(std::vector<gpu::Step>& steps, std::size_t which) const;

@@ -179,6 +179,14 @@ struct Server::Run {
       }
       judged[i] = std::move(*j);
       writes[i] = judged[i].written;
+      if (!judged[i].wrong() && !request.checks.unseen_launches.empty()) {
+        const auto tried = judge_launches(loaded, reference, request.variants[i], request.checks.unseen_launches,
+                                          judged[i], deadline);
+        if (!tried) {
+          KLAB_TRY_VOID(take(i, tried.error()));
+          continue;
+        }
+      }
       // On another device or driver other low bits are to be expected; on the same one the capture is not
       // proved.
       const auto& captured = loaded.bundle().manifest().device;
@@ -186,7 +194,37 @@ struct Server::Run {
           captured.driver_version == answer.device.driver_version && judged[i].evidence.not_judged.empty())
         judged[i].evidence.not_judged = reference.captured_difference + ": what is right is not known";
     }
+    if (request.checks.unseen_captures) judge_captures();
     return {};
+  }
+
+  /// The bundle's other dispatches of this kernel are inputs that a variant's author need not have seen.
+  void judge_captures() {
+    const auto count = static_cast<std::uint32_t>(loaded.bundle().manifest().dispatches.size());
+    replay::Request asked = request;
+    asked.variants.clear();
+    std::vector<std::size_t> who;
+    for (std::size_t i = 0; i < variants.size(); ++i)
+      if (variants[i] && !variants[i]->is_baseline && !judged[i].wrong()) {
+        asked.variants.push_back(request.variants[i]);
+        who.push_back(i);
+      }
+    for (std::uint32_t other = 0; other < count && !who.empty(); ++other) {
+      if (other == request.dispatch) continue;
+      const std::string what = fmt::format("dispatch {} of the bundle (execution {} of the kernel)", other,
+                                           loaded.bundle().manifest().dispatches[other].nth);
+      const auto results = probe_capture(asked, other, deadline);
+      if (!results) note(fmt::format("{} was not tried: {}", what, results.error().what));
+      for (std::size_t k = 0; results && k < who.size(); ++k) {
+        auto& e = judged[who[k]].evidence;
+        const std::string& how = (*results)[k];
+        ++e.inputs_tried;
+        judged[who[k]].inputs.push_back({"capture", what, how.empty() ? "agrees" : how, how.empty()});
+        if (how.empty() || (!e.mutated_difference.empty() && e.mutation_is_bounded)) continue;
+        e.mutated_difference = fmt::format("on {}: {}", what, how);
+        e.mutation_is_bounded = true;
+      }
+    }
   }
 
   Status observe_all() {
@@ -240,25 +278,21 @@ struct Server::Run {
     }
     const Restorer& restorer = larger ? *larger : *reference.restorer;
 
-    Expectation expectation;
-    if (request.validate) {
-      expectation.chunks = reference.hashable();
-      for (std::size_t k = 0; k < reference.written.size(); ++k)
-        if (contains(expectation.chunks, reference.written[k]))
-          expectation.hashes.push_back(reference.expected_hashes[k]);
-      expectation.every_launch = request.verb == "compare";
-    }
     TimingSetup setup{.loaded = &loaded,
                       .restorer = &restorer,
                       .restored = restored,
                       .first_image = reference.poisoned() ? 1u : 0u,
-                      .expectation = &expectation,
+                      .every_launch = request.verb == "compare",
                       .flush_bytes = flush,
                       .seed = request.seed,
                       .warmed_ns = loaded.gpu().busy_ns() - busy_before_ns,
                       .progress = progress};
     std::vector<Timed> timed;
-    for (const std::size_t i : who) timed.push_back({.variant = &*variants[i]});
+    for (const std::size_t i : who) {
+      const OutcomeCheck* check = reference.check ? &*reference.check : judged[i].own ? &*judged[i].own : nullptr;
+      if (!request.validate || judged[i].wrong()) check = nullptr;
+      timed.push_back({.variant = &*variants[i], .check = check});
+    }
     const bool sustained = c.mode == Mode::sustained;
     const auto order = interleave(static_cast<std::uint32_t>(who.size()), c.iterations,
                                   sustained ? kSustainedLetter : 1, request.seed);
@@ -272,6 +306,8 @@ struct Server::Run {
       judged[who[k]].evidence.launches_checked += timed[k].launches_checked;
       if (judged[who[k]].evidence.wrong_launch.empty())
         judged[who[k]].evidence.wrong_launch = timed[k].wrong_launch;
+      if (facts && judged[who[k]].evidence.inconsistent.empty())
+        judged[who[k]].evidence.inconsistent = facts->inconsistent;
       if (facts && !facts->outside.empty()) blame(who, k, facts->outside);
     }
     if (!facts) {
@@ -313,7 +349,7 @@ struct Server::Run {
 /// The captured kernel is the reference, whichever variants are asked for. What it does is found out once for
 /// a placement: a variant that is evaluated after another costs its own launches only.
 Status Server::keep_reference(const replay::Request& request, const Probed& probe, const Deadline& deadline) {
-  const std::string key = fmt::format("{} {}", request.validate, request.seed);
+  const std::string key = fmt::format("{} {} {}", request.validate, request.seed, Json(request.checks).dump());
   if (kept_ != nullptr && kept_->key == key) {
     // The last request's timed launches have left their results.
     KLAB_TRY_VOID(put_back(kept_->reference, *loaded_, deadline));
@@ -325,7 +361,11 @@ Status Server::keep_reference(const replay::Request& request, const Probed& prob
   KLAB_TRY(kept->baseline, make_variant(*loaded_, {}));
   say(request.validate ? "replaying the captured kernel" : "finding out what the captured kernel writes");
   KLAB_TRY(kept->reference, make_reference(*loaded_, kept->baseline, probe,
-                                           {.full = request.validate, .seed = request.seed}, deadline));
+                                           {.full = request.validate,
+                                            .seed = request.seed,
+                                            .checks = request.checks,
+                                            .dispatch = request.dispatch},
+                                           deadline));
   if (request.validate)
     KLAB_TRY_VOID(add_mutated_cases(kept->reference, *loaded_, kept->baseline, request, deadline));
   KLAB_TRY_VOID(put_on_device(kept->reference, *loaded_));
@@ -406,7 +446,9 @@ Status Server::answer_run(const replay::Request& request, const Deadline& deadli
       auto kept = std::make_unique<Kept>();
       KLAB_TRY(kept->baseline, make_variant(*loaded_, {}));
       KLAB_TRY(kept->reference,
-               make_reference(*loaded_, kept->baseline, probe, {.full = request.validate}, deadline));
+               make_reference(*loaded_, kept->baseline, probe,
+                              {.full = request.validate, .checks = request.checks, .dispatch = request.dispatch},
+                              deadline));
       KLAB_TRY_VOID(put_on_device(kept->reference, *loaded_));
       kept_ = std::move(kept);  // for no request: its key is empty
       run.reference_ = &kept_->reference;
@@ -444,7 +486,7 @@ Status Server::answer_run(const replay::Request& request, const Deadline& deadli
     if (!run.variants[i]) continue;
     fewest = std::min(fewest, a.samples_ns.size() / std::max<std::uint32_t>(1, ran));
     if (request.validate)
-      a.validation = to_validation(run.judged[i], *run.reference_);
+      a.validation = to_validation(run.judged[i], *run.reference_, *loaded_, request.seed);
     else if (!run.judged[i].evidence.outside.empty())
       a.validation.reason += "; " + run.judged[i].evidence.outside;
   }

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/symbols.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 namespace klab::worker {
+namespace {
+constexpr std::uint64_t kResetTimeoutNs = 60'000'000'000;
+}
 
 Result<Symbols> Symbols::create(Loaded& loaded, gpu::CodeId code, bool must_have) {
   Symbols s;
@@ -39,6 +44,7 @@ Result<Symbols> Symbols::create(Loaded& loaded, gpu::CodeId code, bool must_have
       copies_out.push_back(gpu::Step::copy_of(home, 0, found->id, 0, r.size));
     if (r.address != 0 && found->address != 0) s.moved_.push_back({r.address, r.size, found->address});
   }
+  if (!must_have) KLAB_TRY_VOID(s.reset_others(loaded, code, copies_in));
   KLAB_TRY_VOID(s.make_patches(loaded));
   // Variables may hold pointers to variables: words are right in the state before it is copied, and again
   // after.
@@ -47,6 +53,32 @@ Result<Symbols> Symbols::create(Loaded& loaded, gpu::CodeId code, bool must_have
   s.leave_ = std::move(copies_out);
   if (s.patch_back_) s.leave_.push_back(gpu::Step::launch_of(s.patch_back_.id(), false));
   return s;
+}
+
+/// A result kept from an earlier launch would make later ones fast, and right as long as nothing changes.
+Status Symbols::reset_others(Loaded& loaded, gpu::CodeId code, std::vector<gpu::Step>& copies_in) {
+  std::string cannot;
+  std::vector<gpu::Step> keep;
+  for (const auto& v : loaded.gpu()->variables(code, cannot)) {
+    const auto& regions = loaded.dispatch().regions;
+    const bool captured = std::any_of(regions.begin(), regions.end(), [&](const auto& r) {
+      return Loaded::is_symbol(r) && r.name == v.name;
+    });
+    if (captured || v.constant) continue;
+    auto found = loaded.gpu()->symbol(code, v.name, v.size);
+    if (!found) {
+      notes_.push_back(fmt::format("its own variable {} cannot be reset between launches: {}", v.name, found.error().what));
+      continue;
+    }
+    KLAB_TRY(auto copy, loaded.gpu().allocate(v.size));
+    keep.push_back(gpu::Step::copy_of(copy.id(), 0, found->id, 0, v.size));
+    copies_in.push_back(gpu::Step::copy_of(found->id, 0, copy.id(), 0, v.size));
+    initial_.push_back(std::move(copy));
+    notes_.push_back(fmt::format("its own variable {} ({} bytes) gets its first value back before each launch", v.name, v.size));
+  }
+  if (!cannot.empty()) notes_.push_back("variables of its own, if it has any, keep their values from launch to launch: " + cannot);
+  if (!keep.empty()) KLAB_TRY_VOID(loaded.gpu().run(keep, kResetTimeoutNs));
+  return {};
 }
 
 Status Symbols::make_patches(Loaded& loaded) {

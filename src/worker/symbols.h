@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Module variables and constants of a variant's own code object: filled before each launch from where the
 // capture keeps their state, and read back after it. Words that point into them are made to point to this
-// variant's. Not here: the state itself (loaded.h), what the launch is (variant.h).
+// variant's. Variables of its own are reset, so that no launch can leave something for the next. Not here: the state itself (loaded.h), what the launch is (variant.h).
 #pragma once
 #include <string>
 #include <vector>
@@ -26,11 +26,13 @@ class Symbols {
 
  private:
   Status make_patches(Loaded& loaded);
+  Status reset_others(Loaded& loaded, gpu::CodeId code, std::vector<gpu::Step>& copies_in);
   std::vector<gpu::Step> enter_, leave_;
   std::vector<Relocator::Moved> moved_;
   std::vector<std::string> notes_;
   std::uint64_t words_ = 0;
   Memory list_;
+  std::vector<Memory> initial_;  // values of the variant's own variables, as its code was loaded
   Launch patch_, patch_back_;
 };
 

@@ -55,9 +55,11 @@ class Runner {
   Status prepare(std::size_t total) {
     KLAB_TRY(flusher_, Flusher::create(setup_.loaded->gpu(), setup_.flush_bytes));
     total_ = total;
-    if (setup_.expectation == nullptr || setup_.expectation->chunks.empty()) return {};
-    KLAB_TRY(hashes_, setup_.loaded->prepare_hashes(setup_.expectation->chunks));
-    KLAB_TRY(log_, setup_.loaded->gpu().allocate(hashes_.result_bytes() * kLogEntries));
+    for (const Timed& t : timed_)
+      if (t.check != nullptr) entry_bytes_ = std::max(entry_bytes_, t.check->entry_bytes());
+    if (entry_bytes_ == 0) return {};
+    entries_ = std::clamp<std::size_t>(kLogBytes / entry_bytes_, 1, kLogEntries);
+    KLAB_TRY(log_, setup_.loaded->gpu().allocate(entry_bytes_ * entries_));
     return {};
   }
 
@@ -75,17 +77,17 @@ class Runner {
     steps_.push_back(gpu::Step::launch_of(timed_[which].variant->launch.id(), true));
     launches_.push_back(which);
     if (last) timed_[which].variant->leave(steps_);
-    if (checked && hashes_.chunks().size() != 0) {
-      hashes_.append(steps_);
-      steps_.push_back(gpu::Step::copy_of(log_.id(), checks_.size() * hashes_.result_bytes(),
-                                          hashes_.results(), 0, hashes_.result_bytes()));
+    const OutcomeCheck* const check = timed_[which].check;
+    if (checked && check != nullptr && check->entry_bytes() != 0) {
+      const std::uint64_t at = checks_.size() * entry_bytes_;
+      check->append(steps_, log_.id(), at);
       checks_.push_back(
-          {which, timed_[which].samples_ns.size() + std::count(launches_.begin(), launches_.end(), which)});
+          {which, timed_[which].samples_ns.size() + std::count(launches_.begin(), launches_.end(), which), at});
     }
   }
 
   bool full(double launch_wall_ns) const {
-    return steps_.size() >= kBatchSteps || checks_.size() >= kLogEntries ||
+    return steps_.size() >= kBatchSteps || checks_.size() >= entries_ ||
            static_cast<double>(launches_.size()) * launch_wall_ns >= kBatchNs;
   }
 
@@ -95,6 +97,7 @@ class Runner {
     KLAB_TRY_VOID(deadline_.check("timing"));
     KLAB_TRY(const auto result, setup_.loaded->gpu().run(steps_, deadline_.timeout_ns(kBatchTimeout)));
     KLAB_CHECK(result.launch_ns.size() == launches_.size());
+    check_times(result);
     if (keep)
       for (std::size_t i = 0; i < launches_.size(); ++i)
         timed_[launches_[i]].samples_ns.push_back(result.launch_ns[i]);
@@ -117,36 +120,53 @@ class Runner {
       const auto& c = setup_.loaded->chunk(id);
       if (facts.outside.empty())
         facts.outside =
-            fmt::format("a timed launch wrote outside what was seen to be written: {}, in the chunk at {}",
-                        setup_.loaded->region_name(c.region), c.offset);
+            fmt::format("a timed launch wrote outside what was seen to be written: {}, in this chunk",
+                        setup_.loaded->place_name(c.region, c.offset));
       KLAB_TRY_VOID(setup_.loaded->reload({id}));
     }
     return {};
   }
 
+  /// The device cannot have worked longer than the host waited for it, nor in no time at all.
+  void check_times(const gpu::BatchResult& result) {
+    constexpr double kSlack = 1.02, kSlackNs = 100e3;  // two clocks
+    double sum = 0;
+    bool none = false;
+    for (const double ns : result.launch_ns) {
+      sum += ns;
+      none = none || !(ns >= 0);
+    }
+    if (!inconsistent_.empty() || (sum <= result.wall_ns * kSlack + kSlackNs && !none)) return;
+    inconsistent_ = fmt::format(
+        "the times of {} launches add up to {:.3f} ms on the device, and the host waited {:.3f} ms for them",
+        result.launch_ns.size(), sum / 1e6, result.wall_ns / 1e6);
+  }
+  const std::string& inconsistent() const { return inconsistent_; }
+
   std::mt19937& random() { return random_; }
 
  private:
   static constexpr std::size_t kLogEntries = 256;
+  static constexpr std::uint64_t kLogBytes = 8u << 20;
   struct Check {
     std::uint32_t which = 0;
     std::size_t number = 0;  // of this variant's launches, from 1
+    std::uint64_t at = 0;    // bytes into the log
   };
 
   Status check_log() {
     if (checks_.empty()) return {};
-    std::vector<kernels::Hash> log(checks_.size() * hashes_.chunks().size());
-    KLAB_TRY_VOID(setup_.loaded->gpu()->download(log_.id(), 0, std::as_writable_bytes(std::span(log))));
-    for (std::size_t i = 0; i < checks_.size(); ++i) {
-      Timed& t = timed_[checks_[i].which];
+    const Check& end = checks_.back();
+    std::vector<std::byte> log(end.at + timed_[end.which].check->entry_bytes());
+    KLAB_TRY_VOID(setup_.loaded->gpu()->download(log_.id(), 0, log));
+    for (const Check& one : checks_) {
+      Timed& t = timed_[one.which];
       ++t.launches_checked;
-      for (std::size_t k = 0; k < hashes_.chunks().size() && t.wrong_launch.empty(); ++k) {
-        if (log[i * hashes_.chunks().size() + k] == setup_.expectation->hashes[k]) continue;
-        const auto& c = setup_.loaded->chunk(hashes_.chunks()[k]);
-        t.wrong_launch =
-            fmt::format("timed launch {} gave a wrong result: {} differs in the chunk at offset {}",
-                        checks_[i].number, setup_.loaded->region_name(c.region), c.offset);
-      }
+      const auto wrong = t.check->wrong(std::span(log).subspan(one.at, t.check->entry_bytes()));
+      if (!wrong || !t.wrong_launch.empty()) continue;
+      const auto& c = setup_.loaded->chunk(t.check->chunks()[*wrong]);
+      t.wrong_launch = fmt::format("timed launch {} gave a wrong result: {} differs in the chunk at offset {}",
+                                   one.number, setup_.loaded->region_name(c.region), c.offset);
     }
     return {};
   }
@@ -156,11 +176,13 @@ class Runner {
   const Deadline& deadline_;
   std::mt19937 random_;
   Flusher flusher_;
-  HashSet hashes_;
+  std::uint64_t entry_bytes_ = 0;
+  std::size_t entries_ = kLogEntries;
   Memory log_;
   std::vector<gpu::Step> steps_;
   std::vector<std::uint32_t> launches_;
   std::vector<Check> checks_;
+  std::string inconsistent_;
   std::size_t turn_ = 0, done_ = 0, total_ = 0;
 };
 
@@ -205,7 +227,7 @@ Result<TimingFacts> time_isolated(const TimingSetup& setup, std::vector<Timed>& 
   KLAB_TRY_VOID(runner.prepare(order.size()));
   KLAB_TRY(double wall, warm_up(runner, timed.size(), setup.warmed_ns));
   const auto checked =
-      pick_checks(order, setup.expectation != nullptr && setup.expectation->every_launch, runner.random());
+      pick_checks(order, setup.every_launch, runner.random());
   std::set<std::size_t> whole;  // after these launches everything is checked
   for (int k = 0; k < 3; ++k) whole.insert(runner.random()() % order.size());
   for (std::size_t i = 0; i < order.size(); ++i) {
@@ -219,6 +241,7 @@ Result<TimingFacts> time_isolated(const TimingSetup& setup, std::vector<Timed>& 
     wall = std::max(wall / 2, now);
     if (look) KLAB_TRY_VOID(runner.check_rest(facts));
   }
+  facts.inconsistent = runner.inconsistent();
   return facts;
 }
 
@@ -241,6 +264,7 @@ Result<TimingFacts> time_sustained(const TimingSetup& setup, std::vector<Timed>&
     wall = std::max(wall / 2, now);
   }
   KLAB_TRY_VOID(runner.check_rest(facts));
+  facts.inconsistent = runner.inconsistent();
   return facts;
 }
 

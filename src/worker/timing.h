@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "worker/outcome_check.h"
 #include "worker/restore.h"
 #include "worker/variant.h"
 
@@ -17,15 +18,9 @@ using OnDone = std::function<void(std::uint64_t done, std::uint64_t total)>;
 struct Timed {
   const Variant* variant = nullptr;
   std::vector<double> samples_ns;
+  const OutcomeCheck* check = nullptr;  // of what it leaves; nullptr: not checked
   std::uint32_t launches_checked = 0;
   std::string wrong_launch;  // first checked launch that was wrong; empty: none
-};
-
-/// What a right launch leaves, as hashes of device chunks. Empty chunks: nothing is checked.
-struct Expectation {
-  ChunkList chunks;
-  std::vector<kernels::Hash> hashes;
-  bool every_launch = false;  // else first, last and three at random
 };
 
 struct TimingSetup {
@@ -33,7 +28,7 @@ struct TimingSetup {
   const Restorer* restorer = nullptr;
   ChunkList restored;                        // chunks of the restorer: all others are checked to be untouched
   std::size_t first_image = 0;               // images used in turn: first_image .. restorer->images()-1
-  const Expectation* expectation = nullptr;  // may be nullptr
+  bool every_launch = false;                 // is checked; else first, last and three at random
   std::uint64_t flush_bytes = 0;             // written before each launch; 0: caches stay as they are
   std::uint32_t seed = 1;
   double warmed_ns = 0;  // wall time of the device's work just before
@@ -42,6 +37,7 @@ struct TimingSetup {
 
 struct TimingFacts {
   std::string outside;  // a chunk that nobody should have written changed; empty: none
+  std::string inconsistent;  // device time, wall time and number of launches do not fit together; empty: they do
 };
 
 /// Isolated: each launch is restored, flushed and timed on its own. `order`: which of `timed` runs, launch by

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "worker/confine.h"
 #include "worker/reexec.h"
 #include "worker/server.h"
 
@@ -75,6 +76,7 @@ int main(int argc, char** argv) {
   const pid_t parent = ::getppid();
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) return 0;  // it died before the line above
+  if (argc > 1 && std::strcmp(argv[1], "--confine") == 0) ::_exit(klab::worker::run_confined(argc, argv));
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGINT, SIG_IGN);  // a terminal's ctrl-C is the front end's to handle
   const bool disposable = argc > 1 && std::strcmp(argv[1], "--probe") == 0;

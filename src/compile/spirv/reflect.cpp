@@ -20,6 +20,8 @@ namespace {
 
 constexpr std::uint32_t kCooperativeMatrixMulAddKHR = 4459;  // newer than these headers
 
+std::uint64_t multiply(std::uint64_t a, std::uint64_t b);
+
 struct Type {
   spv::Op op = spv::Op::OpNop;
   std::uint32_t element = 0;           // of vectors, matrices, arrays, pointers, sampled images
@@ -29,7 +31,33 @@ struct Type {
   bool fixed = true;                   // no runtime array inside
   std::uint32_t dim = 0, sampled = 0;  // images
   std::uint32_t storage = 0;           // pointers
+  std::uint64_t stride = 0;            // arrays
+  std::vector<ReflectedField> fields;  // scalars in it; empty: not known, or too many
+  std::uint64_t tail_offset = 0;       // struct: of its runtime array
+  std::uint32_t tail = 0;              // that array's type; 0: it has none
 };
+
+constexpr std::size_t kMostFields = 64;
+
+/// `count` copies of an element's fields, `stride` bytes apart; one run where they follow each other without gaps.
+std::vector<ReflectedField> repeated(const std::vector<ReflectedField>& element, std::uint64_t element_size,
+                                     std::uint64_t stride, std::uint64_t count) {
+  if (element.empty() || count == 0 || stride == 0) return {};
+  if (element.size() == 1 && element[0].offset == 0 && element_size == stride &&
+      element_size % element[0].count == 0 && multiply(element[0].count, count) <= UINT32_MAX) {
+    ReflectedField run = element[0];
+    run.count = static_cast<std::uint32_t>(run.count * count);
+    return {run};
+  }
+  if (count > kMostFields || element.size() * count > kMostFields || multiply(stride, count) > UINT32_MAX) return {};
+  std::vector<ReflectedField> out;
+  for (std::uint64_t i = 0; i < count; ++i)
+    for (ReflectedField f : element) {
+      f.offset += static_cast<std::uint32_t>(i * stride);
+      out.push_back(std::move(f));
+    }
+  return out;
+}
 
 struct Member {
   std::uint64_t offset = 0, matrix_stride = 0;
@@ -97,6 +125,9 @@ class Walk {
         break;
       case spv::Op::OpName:
         names_[word(in, 0)] = text(in, 1);
+        break;
+      case spv::Op::OpMemberName:
+        member_names_[{word(in, 0), word(in, 1)}] = text(in, 2);
         break;
       case spv::Op::OpLine:
         debug_.line(in);
@@ -262,6 +293,8 @@ class Walk {
       case spv::Op::OpTypeFloat:
         t.size = t.align = std::max<std::uint64_t>(word(in, 1) / 8, 1);
         t.known = word(in, 1) % 8 == 0 && word(in, 1) <= 64;
+        if (t.known)
+          t.fields = {{0, 1, fmt::format("{}{}", op == spv::Op::OpTypeFloat ? "f" : word(in, 2) != 0 ? "i" : "u", word(in, 1)), ""}};
         if (op == spv::Op::OpTypeInt)
           constants_.int_type(in.result_id, word(in, 1), word(in, 2) != 0);
         else
@@ -271,12 +304,14 @@ class Walk {
         const Type& e = type(word(in, 1));
         t.element = word(in, 1), t.count = word(in, 2), t.known = e.known;
         t.size = multiply(e.size, t.count), t.align = multiply(e.size, t.count == 3 ? 4 : t.count);
+        t.fields = repeated(e.fields, e.size, e.size, t.count);
         break;
       }
       case spv::Op::OpTypeMatrix: {  // without a stride: columns as vectors in an array
         const Type& e = type(word(in, 1));
         t.element = word(in, 1), t.count = word(in, 2), t.known = e.known, t.align = e.align;
         t.size = multiply(round_up(e.size, e.align), t.count);
+        t.fields = repeated(e.fields, e.size, round_up(e.size, e.align), t.count);
         break;
       }
       case spv::Op::OpTypeArray:
@@ -285,12 +320,14 @@ class Walk {
         t.element = word(in, 1), t.align = e.align, t.fixed = e.fixed, t.known = e.known;
         const std::uint64_t stride = marks(in.result_id).array_stride != 0 ? marks(in.result_id).array_stride
                                                                            : round_up(e.size, e.align);
+        t.stride = stride;
         if (op == spv::Op::OpTypeRuntimeArray) {
           t.count = 0, t.size = 0, t.fixed = false;
         } else {
           const auto length = constants_.unsigned_of(word(in, 2));
           t.known = t.known && length.has_value();
           t.count = length.value_or(0), t.size = multiply(stride, t.count);
+          t.fields = repeated(e.fields, e.size, stride, t.count);
         }
         break;
       }
@@ -300,6 +337,7 @@ class Walk {
       case spv::Op::OpTypePointer:
         t.storage = word(in, 1), t.element = word(in, 2);
         t.size = t.align = 8, t.known = t.storage == 5349;  // PhysicalStorageBuffer: an address
+        if (t.known) t.fields = {{0, 1, "u64", ""}};
         break;
       case spv::Op::OpTypeForwardPointer:
         // The struct that uses it comes before the pointer itself.
@@ -326,6 +364,7 @@ class Walk {
   void declare_struct(const spv_parsed_instruction_t& in, Type& t) {
     const Marks& m = marks(in.result_id);
     t.known = true;
+    bool listed = true;
     for (std::uint32_t i = 1; i < in.num_operands; ++i) {
       const Type& e = type(word(in, i));
       std::uint64_t size = e.size, at = round_up(t.size, e.align);
@@ -335,11 +374,31 @@ class Walk {
         if (member.has_offset) at = member.offset;
         if (member.matrix_stride != 0) size = with_matrix_stride(word(in, i), member, known);
       }
+      if (e.op == spv::Op::OpTypeRuntimeArray) {
+        t.tail = word(in, i), t.tail_offset = at;
+      } else {
+        std::vector<ReflectedField> fields = e.fields;
+        const auto found = m.members.find(i - 1);
+        // A matrix is laid out by its member's stride.
+        if (found != m.members.end() && found->second.matrix_stride != 0)
+          fields = e.op == spv::Op::OpTypeMatrix
+                       ? repeated(type(e.element).fields, type(e.element).size, found->second.matrix_stride,
+                                  found->second.row_major ? 0 : e.count)
+                       : std::vector<ReflectedField>{};
+        listed = listed && !fields.empty() && t.fields.size() + fields.size() <= kMostFields && at <= UINT32_MAX;
+        const auto name = member_names_.find({in.result_id, i - 1});
+        for (ReflectedField& f : fields) {
+          f.offset += static_cast<std::uint32_t>(at);
+          if (name != member_names_.end()) f.name = f.name.empty() ? name->second : name->second + "." + f.name;
+          if (listed) t.fields.push_back(std::move(f));
+        }
+      }
       t.known = t.known && known;
       t.fixed = t.fixed && e.fixed;
       t.align = std::max(t.align, e.align);
       t.size = std::max(t.size, add(at, size));
     }
+    if (!listed) t.fields.clear();
     structs_[in.result_id] = in.num_operands - 1u;
   }
   // A matrix, or arrays of matrices, laid out by the member's stride. Bounded: arrays were declared before.
@@ -434,6 +493,16 @@ class Walk {
     b.write_only = m.non_readable;
     if (t.op == spv::Op::OpTypeStruct) {
       b.size = t.known && t.size != UINT64_MAX ? t.size : 0;
+      b.fields = t.fields;
+      if (t.tail != 0) {
+        const Type& array = type(t.tail);
+        b.element_offset = t.tail_offset;
+        b.element_fields = type(array.element).fields;
+        b.element_stride = array.stride <= UINT32_MAX ? static_cast<std::uint32_t>(array.stride) : 0;
+        // A plain array's element is known by the array's name.
+        const auto name = member_names_.find({pointee, structs_.at(pointee) - 1});
+        if (b.element_fields.size() == 1 && name != member_names_.end()) b.element_fields[0].name = name->second;
+      }
       const auto members = structs_.at(pointee);
       std::uint64_t read_only = 0, write_only = 0;
       for (const auto& [index, member] : block.members) {
@@ -503,6 +572,7 @@ class Walk {
   std::array<std::uint32_t, 3> local_size_{};
   std::vector<std::uint32_t> capability_words_;
   std::unordered_map<std::uint32_t, std::string> names_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::string> member_names_;
   std::map<std::uint32_t, Marks> marks_;
   std::unordered_map<std::uint32_t, Type> types_;
   std::unordered_map<std::uint32_t, std::uint32_t> structs_;  // member counts

@@ -21,7 +21,7 @@ std::string text_of(const std::array<char, 16384>& log) {
 
 Result<CodeId> CudaDevice::load(std::span<const std::byte> code) {
   KLAB_TRY_VOID(check_alive());
-  for (const char* name : {"hash", "hash_address", "compare", "flush", "poison", "patch"})
+  for (const char* name : {"hash", "hash_address", "compare", "compare_values", "flush", "poison", "patch"})
     if (const auto token = builtin_kernel(name); !token.empty() && token.data() == code.data())
       return load_builtin(name);
   KLAB_TRY(const CodeKind kind, code_kind(code));
@@ -96,6 +96,19 @@ Result<Placed> CudaDevice::symbol(CodeId id, std::string_view name, std::uint64_
   memories_[next_id_] = {nullptr, address, size};
   it->second.symbols.push_back(next_id_);
   return Placed{.id = next_id_++, .address = address, .pool = "device"};
+}
+
+std::vector<Device::Variable> CudaDevice::variables(CodeId id, std::string& cannot) {
+  std::vector<Variable> out;
+  const auto it = codes_.find(id);
+  if (it == codes_.end() || !it->second.builtin.empty()) return out;
+  const auto found = cubin_variables(it->second.bytes);
+  if (!found) {
+    cannot = "only a cubin's variables can be listed";
+    return out;
+  }
+  for (const CubinVariable& v : *found) out.push_back({v.name, v.size, v.constant});
+  return out;
 }
 
 Result<std::vector<std::string>> CudaDevice::entry_points(CodeId id) {

@@ -94,4 +94,39 @@ std::optional<std::uint64_t> text_bytes(std::span<const std::byte> elf, std::str
   return std::nullopt;
 }
 
+Result<std::vector<CubinVariable>> cubin_variables(std::span<const std::byte> elf) {
+  Elf64_Ehdr head{};
+  Elf64_Shdr names{};
+  if (!read_at(elf, 0, head) || std::memcmp(head.e_ident, ELFMAG, SELFMAG) != 0)
+    return fail(ErrorCode::invalid_data, "the code object is no cubin");
+  KLAB_TRY_VOID(check_elf(elf));
+  if (head.e_shstrndx >= head.e_shnum || !section_at(elf, head, head.e_shstrndx, names))
+    return fail(ErrorCode::invalid_data, "the cubin's sections have no names");
+  auto text = [&](const Elf64_Shdr& table, std::uint64_t at) -> std::string {
+    if (table.sh_type == SHT_NOBITS || at >= table.sh_size) return {};
+    const char* start = reinterpret_cast<const char*>(elf.data()) + table.sh_offset + at;
+    return std::string(start, ::strnlen(start, table.sh_size - at));
+  };
+  std::vector<CubinVariable> out;
+  for (std::uint32_t i = 0; i < head.e_shnum; ++i) {
+    Elf64_Shdr table{}, strings{};
+    (void)section_at(elf, head, i, table);
+    if (table.sh_type != SHT_SYMTAB || table.sh_link >= head.e_shnum || !section_at(elf, head, table.sh_link, strings))
+      continue;
+    for (std::uint64_t at = 0; at + sizeof(Elf64_Sym) <= table.sh_size; at += sizeof(Elf64_Sym)) {
+      Elf64_Sym symbol{};
+      if (!read_at(elf, table.sh_offset + at, symbol)) break;
+      Elf64_Shdr section{};
+      if (ELF64_ST_TYPE(symbol.st_info) != STT_OBJECT || symbol.st_size == 0 || symbol.st_shndx >= head.e_shnum ||
+          !section_at(elf, head, symbol.st_shndx, section))
+        continue;
+      const std::string in = text(names, section.sh_name);
+      const bool constant = in.rfind(".nv.constant3", 0) == 0;
+      if (constant || in.rfind(".nv.global", 0) == 0)
+        out.push_back({text(strings, symbol.st_name), symbol.st_size, constant});
+    }
+  }
+  return out;
+}
+
 }  // namespace klab::gpu::cuda

@@ -68,6 +68,7 @@ Result<Facts> read_facts(const Driver& driver, CUdevice device) {
       .device_id = static_cast<std::uint32_t>(major * 10 + minor)};
   Abilities& a = facts.listed.abilities;
   a.fixed_addresses = virtual_memory != 0;
+  a.unaligned_hashes = a.double_values = true;
   a.fixed_addresses_by = virtual_memory != 0 ? "reserved virtual addresses" : "";
   a.device_addresses = true;
   a.matrix_units = major >= 7;

@@ -31,6 +31,7 @@ class CudaDevice final : public Device {
   const bundle::DeviceIdentity& identity() const override { return facts_.listed.identity; }
   const Abilities& abilities() const override { return facts_.listed.abilities; }
   Result<std::vector<Placed>> place(std::span<const MemoryRequest> requests, bool exact) override;
+  Result<std::vector<Guard>> guards(std::span<const MemoryId> memories) override;
   void release(MemoryId memory) override;
   Status upload(MemoryId memory, std::uint64_t offset, std::span<const std::byte> bytes) override;
   Status download(MemoryId memory, std::uint64_t offset, std::span<std::byte> bytes) override;
@@ -38,6 +39,7 @@ class CudaDevice final : public Device {
   Result<CodeId> load(std::span<const std::byte> code) override;
   void unload(CodeId code) override;
   Result<Placed> symbol(CodeId code, std::string_view name, std::uint64_t size) override;
+  std::vector<Variable> variables(CodeId code, std::string& cannot) override;
   Result<std::vector<std::string>> entry_points(CodeId code) override;
   Result<LaunchId> prepare(const LaunchSpec& spec) override;
   void discard(LaunchId launch) override;
@@ -65,6 +67,7 @@ class CudaDevice final : public Device {
     std::vector<Mapped> mapped;
     void* host = nullptr;  // page-locked
     std::uint64_t host_size = 0;
+    std::vector<AddressRange> extents;  // all that is ours of it, as the device sees it
     bool host_is_mapping = false;  // mmap and cuMemHostRegister, else cuMemHostAlloc
     ~Backing();
   };

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -16,7 +17,9 @@ namespace {
 constexpr std::uint64_t kAddressSpace = 1ull << 57;
 constexpr std::uint64_t kHostPage = 4096;
 constexpr std::uint64_t kPooled = 1 << 20;
-constexpr std::uint64_t kRedzone = 256;  // after memory that shares its pages with nothing of the capture
+// Before and after memory that shares its pages with nothing of the capture; textures want such an alignment.
+constexpr std::uint64_t kRedzone = 512;
+constexpr std::uint64_t kMostGuarded = 512u << 20;  // bytes of redzones that are watched
 
 bool inside(const AddressRange& outer, std::uint64_t address, std::uint64_t size) {
   return address >= outer.address && size <= outer.size && address - outer.address <= outer.size - size;
@@ -51,27 +54,32 @@ Result<std::shared_ptr<CudaDevice::Backing>> CudaDevice::allocate(const MemoryRe
                                                                   CUdeviceptr& address) {
   auto backing = std::make_shared<Backing>();
   backing->device = this;
-  const std::size_t size = (request.size + 15) / 16 * 16 + kRedzone;
+  const std::size_t size = (request.size + 15) / 16 * 16 + 2 * kRedzone;
   if (request.kind == bundle::MemoryKind::pinned_host) {
     KLAB_CU_TRY(
         driver_.MemHostAlloc(&backing->host, size, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
         fmt::format("cuMemHostAlloc of {} bytes", size), ErrorCode::out_of_memory);
     KLAB_CU_TRY(driver_.MemHostGetDevicePointer(&address, backing->host, 0), "cuMemHostGetDevicePointer");
+    backing->extents = {{address, size}};
+    address += kRedzone;
     return backing;
   }
   if (size <= kPooled) {
     backing->pooled = std::max<std::uint64_t>(4096, std::bit_ceil(size));
     auto& spare = spare_[backing->pooled];
     if (!spare.empty()) {
-      backing->allocation = address = spare.back();
+      backing->allocation = spare.back();
       spare.pop_back();
+      backing->extents = {{backing->allocation, backing->pooled}};
+      address = backing->allocation + kRedzone;
       return backing;
     }
   }
   const std::size_t take = backing->pooled != 0 ? backing->pooled : size;
   KLAB_CU_TRY(driver_.MemAlloc(&backing->allocation, take), fmt::format("cuMemAlloc of {} bytes", take),
               ErrorCode::out_of_memory);
-  address = backing->allocation;
+  backing->extents = {{backing->allocation, take}};
+  address = backing->allocation + kRedzone;
   return backing;
 }
 
@@ -124,6 +132,7 @@ Result<std::shared_ptr<CudaDevice::Backing>> CudaDevice::map_cluster(const Clust
                      ErrorCode::address_collision);
     }
     backing->mapped.push_back({pages, handle});
+    backing->extents.push_back(pages);
     KLAB_CU_TRY(driver_.MemSetAccess(pages.address, pages.size, &access, 1),
                 fmt::format("cuMemSetAccess of [{:#x}, +{:#x})", pages.address, pages.size));
   }
@@ -161,6 +170,7 @@ Status CudaDevice::place_host(std::span<const MemoryRequest> requests, std::vect
     CUdeviceptr address = 0;
     if (driver_.MemHostGetDevicePointer(&address, at, 0) != CUDA_SUCCESS || address != pages.address)
       continue;
+    backing->extents = {pages};
     for (std::size_t i = 0; i < requests.size(); ++i)
       if (requests[i].kind == bundle::MemoryKind::pinned_host &&
           inside(pages, requests[i].address, requests[i].size))
@@ -230,6 +240,41 @@ Result<std::vector<Placed>> CudaDevice::place(std::span<const MemoryRequest> req
     memories_[next_id_++] = std::move(m);
   }
   return placed;
+}
+
+Result<std::vector<Guard>> CudaDevice::guards(std::span<const MemoryId> ids) {
+  KLAB_TRY_VOID(check_alive());
+  std::map<Backing*, std::vector<MemoryId>> by_backing;
+  for (const MemoryId id : ids)
+    if (const auto it = memories_.find(id); it != memories_.end() && it->second.backing)
+      by_backing[it->second.backing.get()].push_back(id);
+  std::vector<Guard> out;
+  std::uint64_t total = 0;
+  for (auto& [backing, used] : by_backing) {
+    std::sort(used.begin(), used.end(),
+              [&](MemoryId a, MemoryId b) { return memories_.at(a).address < memories_.at(b).address; });
+    for (const AddressRange& extent : backing->extents) {
+      const std::uint64_t end = extent.address + extent.size;
+      std::uint64_t at = extent.address;
+      MemoryId previous = 0;
+      auto guard = [&](std::uint64_t to, MemoryId next) {
+        if (at >= to || total + (to - at) > kMostGuarded) return;
+        total += to - at;
+        const Memory& neighbour = memories_.at(previous != 0 ? previous : next);
+        out.push_back({next_id_, at, to - at, previous != 0 ? previous : next, previous == 0});
+        memories_[next_id_++] = {neighbour.backing, at, to - at, neighbour.host};
+      };
+      for (const MemoryId id : used) {
+        const Memory m = memories_.at(id);
+        if (m.address + m.size <= extent.address || m.address >= end) continue;
+        guard(std::min<std::uint64_t>(m.address, end), id);
+        at = std::max<std::uint64_t>(at, m.address + m.size);
+        previous = id;
+      }
+      if (previous != 0) guard(end, 0);
+    }
+  }
+  return out;
 }
 
 void CudaDevice::release(MemoryId id) {

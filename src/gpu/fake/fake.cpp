@@ -60,6 +60,7 @@ Listed listed(bool full) {
   l.abilities.max_allocation = kMaxAllocation;
   l.abilities.last_level_cache = full ? 64u << 10 : 0;
   l.abilities.max_block_threads = 1024;
+  l.abilities.unaligned_hashes = l.abilities.double_values = true;
   l.abilities.subgroup_size = l.abilities.min_subgroup_size = l.abilities.max_subgroup_size = 1;
   return l;
 }
@@ -207,7 +208,7 @@ class FakeDevice final : public Device {
   std::span<const std::byte> builtin_kernel(std::string_view name) const override {
     static const std::map<std::string, std::string, std::less<>> texts = [] {
       std::map<std::string, std::string, std::less<>> t;
-      for (const char* n : {"hash", "hash_address", "compare", "flush", "poison", "patch"})
+      for (const char* n : {"hash", "hash_address", "compare", "compare_values", "flush", "poison", "patch"})
         t[n] = fmt::format("klab-fake 1\nkernel {}\n", n);
       return t;
     }();

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "gpu/fake/program.h"
+#include "kernels/cuda_arithmetic.h"
 #include "kernels/kernels.h"
 
 namespace klab::gpu::fake {
@@ -258,6 +259,27 @@ bool compare(const Call& c) {
   return true;
 }
 
+bool compare_values(const Call& c) {
+  static_assert(sizeof(kernels::cuda::Values) == sizeof(kernels::ValuesPush));
+  const auto push = c.push<kernels::cuda::Values>(0);
+  const auto actual = c.bytes(0), expected = c.bytes(1);
+  const auto results = c.array<kernels::ValuesResult>(2);
+  if (push.result >= results.size() || push.per == 0) return false;
+  const std::uint32_t size = push.type == 3 ? 8 : push.type == 2 ? 4 : 2;
+  for (const std::uint64_t i : {std::uint64_t{push.first}, std::uint64_t{push.first} + push.count - 1}) {
+    const auto at = static_cast<std::uint32_t>(i / push.per * push.stride + i % push.per * size);
+    if (push.count == 0) break;
+    if (std::uint64_t{push.actual_start + at} + size > actual.size() ||
+        std::uint64_t{push.expected_start + at} + size > expected.size())
+      return false;
+  }
+  auto& r = results[push.result];
+  kernels::cuda::values_share(reinterpret_cast<const unsigned char*>(actual.data()),
+                              reinterpret_cast<const unsigned char*>(expected.data()), push, 0, 1, r.beyond, r.first,
+                              r.different);
+  return true;
+}
+
 bool flush(const Call& c) {
   const auto push = c.push<kernels::FlushPush>(0);
   const auto data = c.array<std::uint32_t>(0);
@@ -304,6 +326,7 @@ constexpr Named kKernels[] = {
     {"hash", hash},
     {"hash_address", hash_address},
     {"compare", compare},
+    {"compare_values", compare_values},
     {"flush", flush},
     {"poison", poison},
     {"patch", patch},

@@ -29,6 +29,7 @@ class VulkanDevice final : public Device {
   Status upload(MemoryId memory, std::uint64_t offset, std::span<const std::byte> bytes) override;
   Status download(MemoryId memory, std::uint64_t offset, std::span<std::byte> bytes) override;
   std::byte* host_view(MemoryId memory) override;
+  Result<std::vector<Guard>> guards(std::span<const MemoryId> memories) override;
   Result<CodeId> load(std::span<const std::byte> code) override;
   void unload(CodeId code) override;
   Result<LaunchId> prepare(const LaunchSpec& spec) override;
@@ -45,11 +46,13 @@ class VulkanDevice final : public Device {
     std::byte* mapped = nullptr;   // host pointer, coherent, or null
     VkMemoryPropertyFlags flags = 0;
     AddressRange cluster;          // size 0: ordinary
+    std::uint64_t guarded = 0;     // bytes that are ours from end to end; 0: what lies between buffers is not known
     ~Allocation();
   };
   struct Buffer {
     std::shared_ptr<Allocation> allocation;
     VkBuffer handle = VK_NULL_HANDLE;
+    std::uint64_t at = 0;        // where the region starts in the allocation
     std::uint64_t base = 0;      // where the region starts in the VkBuffer
     std::uint64_t size = 0;      // as asked for
     std::uint64_t capacity = 0;  // bytes from base that may be bound: size rounded up

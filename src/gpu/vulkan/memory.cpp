@@ -13,6 +13,7 @@ namespace klab::gpu::vulkan {
 namespace {
 
 constexpr std::uint64_t kRedzone = 256;             // bytes after each region, never bound
+constexpr std::uint64_t kMostGuarded = 64u << 20;   // bytes of redzones that are watched
 constexpr std::uint64_t kPlacement = 256;           // alignment of regions that share an allocation
 constexpr std::uint64_t kShareBelow = 64u << 10;    // smaller regions share allocations: drivers cap their number
 constexpr std::uint64_t kShared = 4u << 20;
@@ -157,16 +158,19 @@ Status VulkanDevice::place_ordinary(const std::vector<const MemoryRequest*>& req
           if (r->size < kShareBelow) wanted += round_up(r->size + 16, alignment) + kRedzone + alignment;
         open.size = std::max(size, std::min(kShared, wanted));
         KLAB_TRY(open.allocation, allocate(open.size, type));
+        open.allocation->guarded = open.size;
         at = 0;
       }
       open.used = at + size;
       b.allocation = open.allocation;
     } else {
       KLAB_TRY(b.allocation, allocate(size, type));
+      b.allocation->guarded = size;
     }
     KLAB_VK_TRY(call_.BindBufferMemory(device_, b.handle, b.allocation->memory, at), "vkBindBufferMemory");
     if (b.allocation->mapped != nullptr) b.host = b.allocation->mapped + at;
     b.address = device_address(b.handle);
+    b.at = at;
   }
   return {};
 }
@@ -185,6 +189,7 @@ Result<std::shared_ptr<VulkanDevice::Allocation>> VulkanDevice::import_host(Addr
                                                 .pHostPointer = at};
   KLAB_TRY(auto allocation, allocate(cluster.size, type, &import));
   allocation->cluster = cluster;
+  allocation->guarded = cluster.size;
   allocation->mapped = static_cast<std::byte*>(at);  // vkMapMemory of imported memory is optional
   return allocation;
 }
@@ -217,6 +222,7 @@ Status VulkanDevice::place_imported(const std::vector<const MemoryRequest*>& req
     const std::uint64_t end = (*cluster)->cluster.address + (*cluster)->cluster.size;
     std::uint64_t begin = request->address / kPlacement * kPlacement;
     b.base = request->address - begin;
+    b.at = request->address - (*cluster)->cluster.address;
     b.capacity = std::min(round_up(std::max<std::uint64_t>(b.size, 1), 16), end - request->address);
     KLAB_TRY(b.handle, create_buffer(b.base + b.capacity, &kImportedBuffer));
     VkMemoryRequirements needs{};
@@ -330,6 +336,58 @@ Result<std::vector<Placed>> VulkanDevice::place(std::span<const MemoryRequest> r
     const MemoryId id = next_id_++;
     out.push_back({id, b.address, pool_of(b.allocation->flags)});
     buffers_.emplace(id, std::move(b));
+  }
+  return out;
+}
+
+Result<std::vector<Guard>> VulkanDevice::guards(std::span<const MemoryId> memories) {
+  KLAB_TRY_VOID(check_alive());
+  struct Used {
+    std::uint64_t from = 0, to = 0;
+    MemoryId id = 0;
+  };
+  std::map<std::shared_ptr<Allocation>, std::vector<Used>> by_allocation;
+  for (const MemoryId id : memories) {
+    const auto found = buffers_.find(id);
+    if (found == buffers_.end() || found->second.allocation->guarded == 0) continue;
+    const Buffer& b = found->second;
+    by_allocation[b.allocation].push_back({b.at, b.at + b.size, id});
+  }
+  // Hashed by address a guard may start at any word, else at what a descriptor's offset must be a multiple of.
+  const std::uint64_t alignment = abilities_.device_addresses ? 4 : kPlacement;
+  std::vector<Guard> out;
+  std::uint64_t total = 0;
+  for (auto& [allocation, used] : by_allocation) {
+    std::sort(used.begin(), used.end(), [](const Used& a, const Used& b) { return a.from < b.from; });
+    used.push_back({allocation->guarded, allocation->guarded, 0});
+    std::uint64_t at = 0;
+    MemoryId previous = 0;
+    for (const Used& u : used) {
+      const std::uint64_t from = round_up(at, alignment), to = u.from / 4 * 4;
+      if (from < to && total + (to - from) <= kMostGuarded) {
+        Buffer b;
+        b.allocation = allocation;
+        b.at = from;
+        b.size = b.capacity = to - from;
+        const std::uint64_t begin = from / kPlacement * kPlacement;
+        b.base = from - begin;
+        KLAB_TRY(b.handle, create_buffer(b.base + b.capacity, allocation->cluster.size != 0 ? &kImportedBuffer : nullptr));
+        VkMemoryRequirements needs{};
+        call_.GetBufferMemoryRequirements(device_, b.handle, &needs);
+        const bool fits = begin % needs.alignment == 0 && begin + needs.size <= allocation->guarded;
+        if (fits && call_.BindBufferMemory(device_, b.handle, allocation->memory, begin) == VK_SUCCESS) {
+          if (const std::uint64_t address = device_address(b.handle); address != 0) b.address = address + b.base;
+          if (allocation->mapped != nullptr) b.host = allocation->mapped + from;
+          out.push_back({next_id_, b.address, b.size, previous != 0 ? previous : u.id, previous == 0});
+          total += b.size;
+          buffers_.emplace(next_id_++, std::move(b));
+        } else {
+          call_.DestroyBuffer(device_, b.handle, nullptr);
+        }
+      }
+      at = std::max(at, u.to);
+      previous = u.id;
+    }
   }
   return out;
 }
