@@ -80,7 +80,7 @@ class Honest:
                                 *self.args.klab_option, limit=2 * self.args.time_limit + 60)
         judged = answer.get("validation") or answer.get("verdict") or {}
         row = {"kernel": kernel.label, "form": form, "verdict": judged.get("correctness", "none"), "reason": judged.get("reason", ""),
-               "exit_code": code, "seconds": round(time.monotonic() - start, 2), "alarm": ""}
+               "launches_checked": judged.get("launches_checked"), "exit_code": code, "seconds": round(time.monotonic() - start, 2), "alarm": ""}
         if row["verdict"] == "none":
             error = answer.get("error", {})
             row["reason"] = f"{error.get('code', '')} {error.get('what', why)}".strip()
@@ -125,9 +125,11 @@ def report(honest, kernels, seconds):
         verdicts = collections.Counter(r["verdict"] for r in mine)
         last = next((r["reason"] for r in reversed(mine) if not r["alarm"]), "")
         codes = {h for (o, form), h in honest.code.items() if o is k} | {"captured"}
-        body.append((k.label, len(mine), len({r["form"] for r in mine}), len(codes), verdicts["correct"], verdicts["not_verified"],
+        launches = min((r["launches_checked"] for r in mine if r["launches_checked"]), default="")
+        body.append((k.label, len(mine), len({r["form"] for r in mine}), len(codes), launches, verdicts["correct"], verdicts["not_verified"],
                      sum(bool(r["alarm"]) for r in mine), last))
-    lines.append(table(["kernel", "replays", "forms", "code", "correct", "not verified", "false alarms", "reason of the last"], body))
+    lines.append(table(["kernel", "replays", "forms", "code", "fewest launches checked", "correct", "not verified",
+                        "false alarms", "reason of the last"], body))
     if alarms:
         lines.append("## False alarms\n")
         lines.append(table(["kernel", "form", "alarm", "reason"], [(r["kernel"], r["form"], r["alarm"], r["reason"]) for r in alarms]))

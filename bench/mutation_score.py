@@ -14,6 +14,7 @@ import collections
 import json
 import pathlib
 import random
+import re
 import sys
 import tempfile
 import time
@@ -49,7 +50,7 @@ def draw(kernel, seed):
 class Score:
     def __init__(self, lab, args):
         self.lab, self.args = lab, args
-        self.rows, self.trouble, self.seen, self.witnesses = [], [], {}, {}
+        self.rows, self.trouble, self.blamed, self.seen, self.witnesses = [], [], [], {}, {}
 
     def compare(self, bundle, file):
         start = time.monotonic()
@@ -102,6 +103,12 @@ class Score:
             else:
                 seen[hash_] = name
                 row.update(self.compare(kernel.bundle, file))
+                if row["outcome"] == "failed":
+                    # A worker may die of what an earlier mutant did to its memory: the new one is asked too.
+                    row["first"] = row["reason"]
+                    row.update(self.compare(kernel.bundle, file))
+                    if row["outcome"] != "failed":
+                        self.blamed.append(f"{name}: {row['first']}; in a new worker: {row['outcome']}")
                 if row["outcome"] in ("correct", "not_verified"):
                     row["elsewhere"] = [self.elsewhere(kernel, w, file) for w in self.held_out(kernel)]
         if row["outcome"] == "error":
@@ -162,10 +169,22 @@ class Score:
 
 
 def note_of(row, notes):
-    for n in notes:
-        if n["file"] == row["file"] and n["before"] in (row["before"], "*") and n["after"] == row["after"]:
-            return n
-    return None
+    """The first note whose expression is found in "FILE: BEFORE -> AFTER"."""
+    edit = f"{row['file']}: {row['before']} -> {row['after']}"
+    return next((n for n in notes if re.search(n["edit"], edit)), None)
+
+
+KINDS = """`equivalent`: no input that the interface allows tells it from the source. `this launch`: right for the captured grid and
+arguments only. `undefined`: out of bounds, harmless on this device. `race`: hidden by the order in which this device runs threads. `told`: klab
+shows the difference, and says `not_verified`. `hole`: wrong for other inputs of this launch, and missed. `unexplained`: nobody has looked.
+"""
+
+
+def by_kind(rows, notes):
+    kinds = collections.defaultdict(list)
+    for r in rows:
+        kinds[(note_of(r, notes) or {}).get("kind", "**unexplained**")].append(r)
+    return kinds
 
 
 def reason_class(row):
@@ -203,14 +222,17 @@ def report(score, kernels, args, seconds, notes):
     lines.append(table(["by", "mutants"], by.most_common()))
     lines.append("## Survivors\n")
     if left:
-        lines.append("`equivalent`: no input that the interface allows tells it from the source. `this launch`: right for the captured "
-                     "grid and arguments only. `undefined`: wrong by the language, harmless on this device. `hole`: wrong, and missed.\n")
+        lines += [KINDS, table(["kind", "survivors", "wrong on another dispatch"], [
+            (kind, len(rs), sum(r in holes for r in rs)) for kind, rs in sorted(by_kind(left, notes).items())])]
         lines.append(table(["mutant", "kernel", "line", "edit", "verdict", "elsewhere", "kind", "why it survived"], [
             (r["id"], r["kernel"], f"{r['file']}:{r['line']}", f"`{r['before']}` → `{r['after']}`", f"{r['outcome']}: {r['reason']}",
              "; ".join(f"{e['on']}: {e['outcome']}" for e in r.get("elsewhere", [])),
              (note_of(r, notes) or {}).get("kind", "**unexplained**"), (note_of(r, notes) or {}).get("why", "")) for r in left]))
     else:
         lines.append("None.\n")
+    if score.blamed:
+        lines += ["## Failed once\n", "Judged `failed`, and otherwise in a new worker: the verdict counted is the second.\n",
+                  *(f"- {t}" for t in score.blamed), ""]
     if score.trouble:
         lines += ["## Not judged\n", *(f"- {t}" for t in score.trouble), ""]
     return "\n".join(lines)
@@ -261,7 +283,7 @@ def main():
             if r["outcome"] in ("correct", "not_verified"):
                 r["note"] = note_of(r, notes)
         write_text(args.out, json.dumps({"seed": args.seed, "counted": counted, "seconds": round(seconds, 1), "build": str(BUILD.name),
-                                         "trouble": score.trouble, "mutants": score.rows}, indent=1) + "\n")
+                                         "failed_once": score.blamed, "trouble": score.trouble, "mutants": score.rows}, indent=1) + "\n")
     write_text(args.markdown, text) if args.markdown else print(text)
     for t in score.trouble:
         print(f"mutation_score: {t}", file=sys.stderr)
