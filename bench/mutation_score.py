@@ -169,9 +169,13 @@ class Score:
 
 
 def note_of(row, notes):
-    """The first note whose expression is found in "FILE: BEFORE -> AFTER"."""
+    """The first note whose expression is found in "FILE: BEFORE -> AFTER"; one that needs it, only with a witness."""
     edit = f"{row['file']}: {row['before']} -> {row['after']}"
-    return next((n for n in notes if re.search(n["edit"], edit)), None)
+    return next((n for n in notes if re.search(n["edit"], edit) and (n.get("needs") != "elsewhere" or wrong_elsewhere(row))), None)
+
+
+def wrong_elsewhere(row):
+    return any(e["outcome"] in ("incorrect", "failed") for e in row.get("elsewhere", []))
 
 
 KINDS = """`equivalent`: no input that the interface allows tells it from the source. `this launch`: right for the captured grid and
@@ -204,7 +208,7 @@ def report(score, kernels, args, seconds, notes):
     number = collections.Counter(r["outcome"] for r in score.rows)
     caught = number["incorrect"] + number["failed"]
     left = [r for r in rows if r["outcome"] in ("correct", "not_verified")]
-    holes = [r for r in left if r["outcome"] == "correct" and any(e["outcome"] in ("incorrect", "failed") for e in r.get("elsewhere", []))]
+    holes = [r for r in left if r["outcome"] == "correct" and wrong_elsewhere(r)]
     lines = ["# Mutation score of the example kernels\n",
              "Made by `bench/mutation_score.py" + "".join(f" {w}" for w in sys.argv[1:] if w != "") + "`. " + versions(score.lab) + ".\n",
              f"Of {len(score.rows)} mutants {number['build_failed']} did not compile and {number['equal_code']} have the code of the unchanged "
