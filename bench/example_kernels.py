@@ -25,6 +25,7 @@ class Kernel:
     program: object     # of programs_list
     name: str           # as klab shows it
     hash: str
+    code_hash: str
     calls: int
     source: pathlib.Path = None
     bundle: pathlib.Path = None
@@ -78,7 +79,7 @@ def listed(lab, wanted=None, leave_out=()):
         rows = sorted(found["kernels"], key=lambda k: k["hash"])
         for k in rows:
             same = [o["hash"] for o in rows if o["code_hash"] == k["code_hash"]]
-            kernels.append(Kernel(p, k["name"], k["hash"], k["calls"], siblings=(same.index(k["hash"]), len(same))))
+            kernels.append(Kernel(p, k["name"], k["hash"], k["code_hash"], k["calls"], siblings=(same.index(k["hash"]), len(same))))
     if wanted:
         kernels = [k for k in kernels if any(w in k.label for w in wanted)]
     if not kernels:

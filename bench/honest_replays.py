@@ -107,8 +107,8 @@ class Honest:
                 print(f"FALSE ALARM: {row['kernel']}, {row['form']}: {row['alarm']}: {row['reason']}", file=sys.stderr, flush=True)
             if time.monotonic() - last > 10 or i + 1 == self.args.replays:
                 last = time.monotonic()
-                print(f"[{last - began:6.0f} s] {i + 1} of {self.args.replays} replays, {sum(bool(r['alarm']) for r in self.rows)} "
-                      "false alarms", file=sys.stderr, flush=True)
+                alarms = sum(bool(r["alarm"]) for r in self.rows)
+                print(f"[{last - began:6.0f} s] {i + 1} of {self.args.replays} replays, false alarms: {alarms}", file=sys.stderr, flush=True)
 
 
 def report(honest, kernels, seconds):
@@ -116,7 +116,7 @@ def report(honest, kernels, seconds):
     alarms = [r for r in rows if r["alarm"]]
     lines = ["# Honest replays of the example kernels\n",
              "Made by `bench/honest_replays.py" + "".join(f" {w}" for w in sys.argv[1:]) + "`. " + versions(honest.lab) + ".\n",
-             f"**{len(rows)} validated replays of {len({r['kernel'] for r in rows})} kernels: {len(alarms)} false alarms.** {seconds:.0f} s.\n",
+             f"**{len(rows)} validated replays of {len({r['kernel'] for r in rows})} kernels, false alarms: {len(alarms)}.** {seconds:.0f} s.\n",
              "Forms: the captured code; its source rebuilt; rebuilt without optimisation; with renamed variables, with an unused constant, "
              "with negated comparisons. `code` counts the different SPIR-V modules among them.\n"]
     body = []
@@ -124,8 +124,8 @@ def report(honest, kernels, seconds):
         mine = [r for r in rows if r["kernel"] == k.label]
         verdicts = collections.Counter(r["verdict"] for r in mine)
         last = next((r["reason"] for r in reversed(mine) if not r["alarm"]), "")
-        codes = {h for (o, form), h in honest.code.items() if o is k} | {"captured"}
-        launches = min((r["launches_checked"] for r in mine if r["launches_checked"]), default="")
+        codes = {h for (o, form), h in honest.code.items() if o is k} | {k.code_hash}
+        launches = min((r["launches_checked"] for r in mine if r["launches_checked"] and not r["alarm"]), default="")
         body.append((k.label, len(mine), len({r["form"] for r in mine}), len(codes), launches, verdicts["correct"], verdicts["not_verified"],
                      sum(bool(r["alarm"]) for r in mine), last))
     lines.append(table(["kernel", "replays", "forms", "code", "fewest launches checked", "correct", "not verified",
