@@ -179,7 +179,8 @@ def wrong_elsewhere(row):
 
 
 KINDS = """`equivalent`: no input that the interface allows tells it from the source. `this launch`: right for the captured grid and
-arguments only. `undefined`: out of bounds, harmless on this device. `race`: hidden by the order in which this device runs threads. `told`: klab
+arguments only. `undefined`: out of bounds or not initialized, harmless on this device. `race`: hidden by the order in which this device
+runs threads. `told`: klab
 shows the difference, and says `not_verified`. `hole`: wrong for other inputs of this launch, and missed. `unexplained`: nobody has looked.
 """
 
