@@ -31,6 +31,7 @@ struct Abilities {
   bool subgroup_size_control = false;
   bool executable_statistics = false;  // registers, spills from the driver
   bool double_values = false;     // "compare_values" takes f64
+  bool bounded_bindings = false;  // what lies behind a binding's range is out of a kernel's reach
   bool unaligned_hashes = false;  // "hash_address" reads from any address, not multiples of 4 only
   bool timestamps = true;              // false: launch_ns are host-clock times of one submission each; say so
   std::uint32_t subgroup_size = 0, min_subgroup_size = 0, max_subgroup_size = 0;
@@ -84,6 +85,9 @@ struct LaunchSpec {
     std::uint64_t offset = 0, range = 0;
   };
   std::vector<Bound> bindings;
+  /// Bindings reach as far as memory is ours, redzones too, so that what leaves a buffer can be seen. Refused as
+  /// unsupported where the kernel asks for a buffer's length.
+  bool widen = false;
   std::vector<bundle::PushRange> push_ranges;
   std::vector<std::byte> push_constants;
   std::vector<bundle::SpecConstant> spec_constants;

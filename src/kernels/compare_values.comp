@@ -21,10 +21,9 @@ uint veil(uint index) {
 }
 
 // The element's bits as those of a 32-bit float.
-uint widen(uint word, uint at) {
-  if (type == 2u) return word;
-  uint half_bits = (word >> ((at & 2u) * 8u)) & 0xffffu;
-  return type == 1u ? half_bits << 16 : floatBitsToUint(unpackHalf2x16(half_bits).x);
+uint widen(uint bits) {
+  if (type == 2u) return bits;
+  return type == 1u ? bits << 16 : floatBitsToUint(unpackHalf2x16(bits).x);
 }
 
 bool special(uint bits) { return (bits & 0x7f800000u) == 0x7f800000u; }
@@ -45,17 +44,17 @@ void main() {
     lowest = 0xffffffffu;
   }
   barrier();
-  uint size = type == 2u ? 4u : 2u;
+  uint size = type == 2u ? 4u : 2u, mask = type == 2u ? 0xffffffffu : 0xffffu;
   uint bad = 0u, other = 0u, low = 0xffffffffu;
   for (uint n = gl_GlobalInvocationID.x; n < count; n += gl_NumWorkGroups.x * 256u) {
     uint i = first + n;
     uint at = per == 1u ? i * stride : i / per * stride + i % per * size;
     uint got_at = actual_start + at, wanted_at = expected_start + at;
-    uint got = widen(a[got_at / 4u], got_at);
-    uint wanted = widen(e[wanted_at / 4u] ^ veil(wanted_at / 4u), wanted_at);
+    uint got = a[got_at / 4u] >> ((got_at & 2u) * 8u) & mask;
+    uint wanted = (e[wanted_at / 4u] ^ veil(wanted_at / 4u)) >> ((wanted_at & 2u) * 8u) & mask;
     if (got == wanted) continue;
     ++other;
-    if (takes(got, wanted)) continue;
+    if (takes(widen(got), widen(wanted))) continue;
     ++bad;
     low = min(low, i);
   }

@@ -2,6 +2,7 @@
 // The CUDA kernels' per-thread work, run here thread by thread, against the reference on the host.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <random>
 #include <vector>
@@ -113,6 +114,47 @@ TEST(CudaKernels, patch_swaps_only_what_it_put_there) {
   for (const auto& e : entries) cuda::patch_one(e, true);
   EXPECT_EQ(words[0], 10u);
   EXPECT_EQ(words[1], 20u);
+}
+
+float float_of(cuda::u64 bits) {
+  const double d = cuda::as_double(bits);
+  return static_cast<float>(d);
+}
+
+TEST(CudaValues, halves_and_brain_floats_widen_to_what_they_are) {
+  EXPECT_EQ(float_of(cuda::widen(0x3c00, 0)), 1.0f);
+  EXPECT_EQ(float_of(cuda::widen(0xfbff, 0)), -65504.0f);
+  EXPECT_EQ(float_of(cuda::widen(0x0001, 0)), 0x1p-24f);
+  EXPECT_EQ(float_of(cuda::widen(0x03ff, 0)), 0x3ffp-24f);
+  EXPECT_EQ(float_of(cuda::widen(0xc049, 1)), -3.140625f);
+  for (const float v : {0.0f, -1.5f, 1e-40f, -1e-45f, 3e38f}) {
+    u32 bits = 0;
+    std::memcpy(&bits, &v, 4);
+    EXPECT_EQ(float_of(cuda::widen(bits, 2)), v);
+  }
+  EXPECT_TRUE(std::isinf(float_of(cuda::widen(0x7c00, 0))));
+  EXPECT_TRUE(std::isnan(float_of(cuda::widen(0x7e00, 0))));
+}
+
+TEST(CudaValues, counts_what_is_beyond_and_finds_the_first_whatever_the_threads) {
+  std::vector<float> wanted(1000), got;
+  for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] = static_cast<float>(i) - 500;
+  got = wanted;
+  got[17] += 0.5f, got[400] = NAN, got[900] += 1e-3f;
+  constexpr u32 kKey = 0x1234567;
+  std::vector<u32> veiled(1000);
+  std::memcpy(veiled.data(), wanted.data(), 4000);
+  for (u32 i = 0; i < 1000; ++i) veiled[i] ^= veil(i, kKey);
+  const cuda::Values v{0, 0, 0, 1000, 4, 1, 2, 0, 1e-2f, 0, kKey};
+  for (const u32 lanes : {1u, 32u, 999u, 5000u}) {
+    u32 beyond = 0, first = 0xffffffffu, different = 0;
+    for (u32 lane = 0; lane < lanes; ++lane)
+      cuda::values_share(reinterpret_cast<const unsigned char*>(got.data()),
+                         reinterpret_cast<const unsigned char*>(veiled.data()), v, lane, lanes, beyond, first, different);
+    EXPECT_EQ(beyond, 2u);
+    EXPECT_EQ(first, 17u);
+    EXPECT_EQ(different, 3u);
+  }
 }
 
 }  // namespace

@@ -65,8 +65,10 @@ Judgement judge(const Evidence& e) {
   if (!e.outside.empty()) return {Correctness::incorrect, e.outside};
   if (e.wrong != 0) return {Correctness::incorrect, wrong_text(e)};
   if (!e.checker_refused.empty()) return {Correctness::incorrect, e.checker_refused};
+  if (!e.redzone.empty()) return {Correctness::incorrect, e.redzone};
   if (!e.wrong_launch.empty()) return {Correctness::incorrect, e.wrong_launch};
-  if (e.mutation_needed && !e.mutated_difference.empty())
+  // Under a tolerance a difference on an input of no meaning (infinite, or NaN) is none.
+  if (e.mutation_needed && e.level == Level::bitwise && !e.mutated_difference.empty())
     return {Correctness::incorrect,
             "equal on the captured input, where doing nothing would be too, but " + e.mutated_difference};
   if (e.mutation_is_bounded && !e.mutated_difference.empty())

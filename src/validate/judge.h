@@ -20,6 +20,7 @@ struct Evidence {
   ValueStats values;                  // of floating-point elements, over all inputs
   std::string where;                  // "region 1 (out) at offset 4: expected 0000803f, got 00000000"
   std::string outside;                // what it wrote outside what the baseline writes; empty: nothing
+  std::string redzone;                // its result depends on what lies behind its buffers; empty: not
   std::string wrong_launch;           // a checked launch among the timed ones that was wrong; empty: none
   std::uint64_t varying_elements = 0,
                 elements = 0;  // nondeterministic and all written elements of the baseline

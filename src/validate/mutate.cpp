@@ -53,9 +53,21 @@ void other_float(ElementType type, std::byte* element, const MutationTarget& tar
   std::uint64_t w = 0;
   std::memcpy(&w, element, size_of(type));
   const std::uint64_t exponent_mask = (1ull << f.exponent) - 1, exponent = w >> f.mantissa & exponent_mask;
+  const std::uint64_t sign = 1ull << (f.mantissa + f.exponent), rare = chance >> 8 & 127;
+  if ((w & ~sign) == 0 && target.zeros) {
+    // A small number of no range: half, one or two.
+    const std::uint64_t bias = exponent_mask >> 1;
+    w = (bias - 1 + chance % 3) << f.mantissa;
+    std::memcpy(element, &w, size_of(type));
+    return;
+  }
   if (exponent == 0 || exponent == exponent_mask) return;  // zero, too small, infinite or NaN
   if (type == ElementType::f32 && !ordinary_float(static_cast<std::uint32_t>(w))) return;
-  if (target.negative && (chance & 1) != 0) w ^= 1ull << (f.mantissa + f.exponent);
+  if (target.negative && rare == 0) {
+    std::memset(element, 0, size_of(type));
+    return;
+  }
+  if (target.negative && (chance & 1) != 0) w ^= sign;
   const unsigned step = static_cast<unsigned>(chance >> 1 & 3);  // down, stay, up, stay
   std::uint64_t now = exponent;
   if (step == 0 && exponent > 1) now = exponent - 1;
@@ -91,7 +103,7 @@ std::uint32_t other_integer(std::uint32_t w, std::uint64_t chance) {
 void to_json(Json& j, const Mutation& v) {
   Json targets = Json::array();
   for (const MutationTarget& t : v.targets)
-    targets.push_back({{"region", t.region}, {"negative", t.negative}, {"largest", t.largest}});
+    targets.push_back({{"region", t.region}, {"negative", t.negative}, {"largest", t.largest}, {"zeros", t.zeros}});
   j = {{"kind", v.kind}, {"targets", targets}, {"seed", v.seed}, {"bounded", v.bounded}};
 }
 void from_json(const Json& j, Mutation& v) {
@@ -104,6 +116,7 @@ void from_json(const Json& j, Mutation& v) {
     read_required(one, "region", t.region);
     read_optional(one, "negative", t.negative);
     read_optional(one, "largest", t.largest);
+    read_optional(one, "zeros", t.zeros);
   }
 }
 

@@ -12,7 +12,8 @@
 namespace klab::validate {
 
 /// permute_words: 4-byte words change places (values and index ranges stay). float_values: finite floating-point
-/// elements are halved, kept or doubled and may change sign, within the range that their region has. small_integers:
+/// elements are halved, kept or doubled and may change sign, within the range that their region has; a few become zero
+/// where both signs occur. small_integers:
 /// 32-bit words up to 2^20 move by at most 3, never below zero. scramble_bytes: every byte changes; for
 /// kernels without indices or pointers.
 enum class MutationKind { permute_words, float_values, small_integers, scramble_bytes };
@@ -23,6 +24,7 @@ struct MutationTarget {
   std::uint32_t region = 0;
   bool negative = true;       // there are values of both signs: a value may change its own
   double largest = 1e300;     // magnitude
+  bool zeros = false;         // zeros change too: what the kernel adds to is often empty when it starts
 };
 
 struct Mutation {

@@ -102,6 +102,98 @@ Status judge_mutated(Loaded& loaded, const Reference& r, const MutatedCase& c, c
   return {};
 }
 
+Status judge_memory(Loaded& loaded, const Reference& r, const Variant& v, Judged& j, const Deadline& deadline) {
+  constexpr int kLaunches = 8;
+  if (v.symbols.own().empty() || r.comparator.level() == validate::Level::custom) return {};
+  std::string how;
+  Judged aside;  // what is found here is said as one sentence
+  for (int n = 0; n < kLaunches && how.empty(); ++n) {
+    // Between two of the captured input comes a mutated one, as often as there is one.
+    const MutatedCase* other = n % 2 == 1 && !r.cases.empty() ? &r.cases[static_cast<std::size_t>(n / 2) % r.cases.size()] : nullptr;
+    std::vector<gpu::Step> steps;
+    if (other != nullptr && other->states)
+      other->states->append(steps, 0);
+    else if (other != nullptr)
+      KLAB_TRY_VOID(apply_mutation(loaded, other->mutation, r.comparator.layout()));
+    else
+      r.restorer->append(steps, static_cast<std::size_t>(n / 2) % r.images.size());
+    v.append(steps, n == 0);
+    if (other == nullptr && r.blanker) r.blanker->append(steps);
+    KLAB_TRY_VOID(loaded.gpu().run(steps, deadline.timeout_ns(kLaunchTimeout)));
+    ++j.evidence.launches_checked;
+    KLAB_TRY(const auto now, loaded.hash_all(deadline));
+    if (other != nullptr) {
+      KLAB_TRY(how, difference(loaded, r, other->after, now, other->expected, aside));
+      steps.clear();
+      if (other->states) {
+        other->states->append(steps, 1);
+        KLAB_TRY_VOID(loaded.gpu().run(steps, deadline.timeout_ns(kLaunchTimeout)));
+      }
+      KLAB_TRY_VOID(loaded.make_pristine(deadline));
+    } else {
+      Found found;
+      for (std::size_t k = 0; k < r.written.size(); ++k) {
+        if (now[r.written[k]] == r.expected_hashes[k]) continue;
+        KLAB_TRY(const auto bytes, loaded.download(r.written[k]));
+        found.add(loaded, r.comparator, loaded.chunk(r.written[k]), r.expected[k], bytes, r.ignore[k]);
+      }
+      if (found.wrong != 0) how = found.sentence(loaded);
+    }
+  }
+  KLAB_TRY_VOID(put_back(r, loaded, deadline));
+  if (!how.empty())
+    j.evidence.wrong_launch =
+        fmt::format("its result depends on what an earlier launch left in its variable {}: {}", v.symbols.own(), how);
+  return {};
+}
+
+Result<Redzones> observe_redzones(Loaded& loaded, const Reference& r, const replay::VariantCode& code, const Variant& v,
+                                  const Deadline& deadline) {
+  Redzones found;
+  if (loaded.guarded_bytes() == 0 || r.written.empty()) return found;
+  constexpr std::uint32_t kOther = 0x3f1c47e5u;
+  std::optional<Variant> wide;
+  if (loaded.gpu().abilities().bounded_bindings) {
+    auto made = make_variant(loaded, code, true);
+    if (made)
+      wide = std::move(*made);
+    else if (made.error().code != ErrorCode::unsupported)
+      return fail(made.error());
+  }
+  const Variant& launched = wide ? *wide : v;
+  for (const std::uint32_t pattern : {Loaded::kCanary, kOther}) {
+    KLAB_TRY_VOID(loaded.fill_guards(pattern, deadline));
+    KLAB_TRY(const auto before, loaded.hash_all(deadline));
+    std::vector<gpu::Step> steps;
+    r.restorer->append(steps, r.images.size() - 1);
+    launched.append(steps);
+    if (r.blanker) r.blanker->append(steps);
+    KLAB_TRY_VOID(loaded.gpu().run(steps, deadline.timeout_ns(kLaunchTimeout)));
+    KLAB_TRY(const auto now, loaded.hash_all(deadline));
+    Found differs;
+    for (ChunkId id = 0; id < loaded.chunk_count(); ++id) {
+      const auto& c = loaded.chunk(id);
+      if (loaded.is_guard(id) && now[id] != before[id] && found.wrote.empty()) {
+        KLAB_TRY(const auto bytes, loaded.download(id));
+        std::uint64_t at = 0;
+        while (at < bytes.size() && bytes[at] == static_cast<std::byte>(pattern >> ((c.offset + at) % 4 * 8) & 0xffu)) ++at;
+        found.wrote = fmt::format("it wrote outside its buffers: {}", loaded.place_name(c.region, c.offset + at));
+      }
+      const auto k = std::lower_bound(r.written.begin(), r.written.end(), id);
+      if (k == r.written.end() || *k != id || r.comparator.level() == validate::Level::custom) continue;
+      const auto position = static_cast<std::size_t>(k - r.written.begin());
+      if (now[id] == r.expected_hashes[position]) continue;
+      KLAB_TRY(const auto bytes, loaded.download(id));
+      differs.add(loaded, r.comparator, c, r.expected[position], bytes, r.ignore[position]);
+    }
+    if (differs.wrong != 0 && found.reads.empty())
+      found.reads = "its result depends on what lies around its buffers: with other bytes there, " + differs.sentence(loaded);
+  }
+  KLAB_TRY_VOID(loaded.fill_guards(Loaded::kCanary, deadline));
+  KLAB_TRY_VOID(put_back(r, loaded, deadline));
+  return found;
+}
+
 Status judge_launches(Loaded& loaded, const Reference& r, const replay::VariantCode& code,
                       const std::vector<replay::LaunchOverride>& launches, Judged& j, const Deadline& deadline) {
   for (const replay::LaunchOverride& over : launches) {

@@ -17,7 +17,7 @@ struct Judged {
   std::optional<OutcomeCheck> own;
   bool wrong() const {
     return evidence.wrong != 0 || !evidence.outside.empty() || !evidence.checker_refused.empty() ||
-           !evidence.wrong_launch.empty();
+           !evidence.wrong_launch.empty() || !evidence.redzone.empty();
   }
 };
 
@@ -38,9 +38,22 @@ struct Found {
 Result<Judged> judge_variant(Loaded& loaded, const Reference& reference, const Variant& variant,
                              const Deadline& deadline);
 
+/// Launches of a variant that has variables of its own, which keep what earlier launches left, as they do in a program.
+/// The capture is pristine before and after.
+Status judge_memory(Loaded& loaded, const Reference& reference, const Variant& variant, Judged& judged,
+                    const Deadline& deadline);
+
 /// One mutated input. The capture is pristine before and after.
 Status judge_mutated(Loaded& loaded, const Reference& reference, const MutatedCase& input, const Variant& variant,
                      Judged& judged, const Deadline& deadline);
+
+/// What a launch with widened bindings writes to redzones, and whether its result depends on what lies there: over two
+/// fillings. Empty texts: nothing. The capture is pristine before and after.
+struct Redzones {
+  std::string wrote, reads;
+};
+Result<Redzones> observe_redzones(Loaded& loaded, const Reference& reference, const replay::VariantCode& code,
+                                  const Variant& variant, const Deadline& deadline);
 
 /// Other launch sizes that were declared: captured kernel and variant must agree on them too. What the variant
 /// overrides itself cannot be varied, and is said in its inputs.

@@ -15,9 +15,10 @@ using bundle::kChunkSize;
 using bundle::kNoList;
 constexpr std::uint64_t kWindow = 128ull << 20;  // the smallest storage-buffer range that Vulkan promises
 constexpr double kHashTimeout = 60;
-constexpr std::uint32_t kCanary = 0xc5a96b1du;  // each byte another one, and no float that a kernel would leave
 
-std::byte canary_byte(std::uint64_t offset) { return static_cast<std::byte>(kCanary >> (offset % 4 * 8) & 0xffu); }
+std::byte pattern_byte(std::uint32_t pattern, std::uint64_t offset) {
+  return static_cast<std::byte>(pattern >> (offset % 4 * 8) & 0xffu);
+}
 
 }  // namespace
 
@@ -196,7 +197,6 @@ Status Loaded::place_guards(const Deadline& deadline) {
   std::vector<gpu::MemoryId> ids;
   for (const gpu::Placed& p : placed_) ids.push_back(p.id);
   KLAB_TRY(const auto guards, gpu_->guards(ids));
-  std::vector<gpu::Step> fills;
   for (const gpu::Guard& g : guards) {
     memories_.emplace_back(&gpu_, g.memory);
     const auto neighbour = std::find(ids.begin(), ids.end(), g.neighbour);
@@ -207,12 +207,19 @@ Status Loaded::place_guards(const Deadline& deadline) {
     for (std::uint64_t at = 0; at < g.size; at += kChunkSize)
       chunks_.push_back({region, at, static_cast<std::uint32_t>(std::min(kChunkSize, g.size - at))});
     guarded_bytes_ += g.size;
-    if (g.size >= 4) fills.push_back(gpu::Step::fill_of(g.memory, 0, g.size / 4 * 4, kCanary));
-    if (g.size % 4 != 0) {
-      validate::ByteBuffer tail;
-      for (std::uint64_t at = g.size / 4 * 4; at < g.size; ++at) tail.push_back(canary_byte(at));
-      KLAB_TRY_VOID(gpu_->upload(g.memory, g.size / 4 * 4, tail));
-    }
+  }
+  return fill_guards(kCanary, deadline);
+}
+
+Status Loaded::fill_guards(std::uint32_t pattern, const Deadline& deadline) {
+  std::vector<gpu::Step> fills;
+  for (std::size_t i = 0; i < guards_.size(); ++i) {
+    const gpu::MemoryId memory = placed_[dispatch().regions.size() + i].id;
+    const std::uint64_t whole = guards_[i].size / 4 * 4;
+    if (whole != 0) fills.push_back(gpu::Step::fill_of(memory, 0, whole, pattern));
+    validate::ByteBuffer tail;
+    for (std::uint64_t at = whole; at < guards_[i].size; ++at) tail.push_back(pattern_byte(pattern, at));
+    if (!tail.empty()) KLAB_TRY_VOID(gpu_->upload(memory, whole, tail));
   }
   if (!fills.empty()) KLAB_TRY_VOID(gpu_.run(fills, deadline.timeout_ns(kHashTimeout)));
   return {};
@@ -276,7 +283,7 @@ Result<validate::ByteBuffer> Loaded::pre(ChunkId id) const {
   const Chunk& c = chunk(id);
   if (is_guard(id)) {
     validate::ByteBuffer bytes(c.size);
-    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = canary_byte(c.offset + i);
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = pattern_byte(kCanary, c.offset + i);
     return bytes;
   }
   const std::uint32_t list = dispatch().regions[c.region].pre;

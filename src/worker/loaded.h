@@ -87,6 +87,9 @@ class Loaded {
   std::string place_name(std::uint32_t region, std::uint64_t offset) const;
   /// Redzones and unused page ends follow the regions: they have chunks too, and their pre-state is a canary.
   bool is_guard(ChunkId id) const { return chunks_[id].region >= dispatch().regions.size(); }
+  /// Fills all redzones. The canary must be put back before anything asks what changed.
+  Status fill_guards(std::uint32_t pattern, const Deadline& deadline);
+  static constexpr std::uint32_t kCanary = 0xc5a96b1du;  // each byte another one, and no float that a kernel would leave
   std::uint64_t guarded_bytes() const { return guarded_bytes_; }
   std::uint64_t region_size(std::uint32_t region) const;
   /// As the region has it; empty for a redzone.

@@ -62,11 +62,22 @@ bool only_written(const Reference& r, const Loaded& loaded, std::uint32_t region
   return true;
 }
 
+/// The kernel writes there, and what it leaves depends on what it found.
+bool is_kept(const Reference& r, const Loaded& loaded, std::uint32_t region) {
+  for (const ChunkId id : loaded.chunks_of(region)) {
+    const auto at = std::lower_bound(r.written.begin(), r.written.end(), id);
+    if (at != r.written.end() && *at == id && r.dependent[static_cast<std::size_t>(at - r.written.begin())].any())
+      return true;
+  }
+  return false;
+}
+
 /// In the order of trying: value changes first, those that may lead a kernel astray last.
 Result<std::vector<Mutation>> candidates(const Reference& r, Loaded& loaded, std::uint32_t seed, bool needed) {
   std::vector<Mutation> list;
   Mutation values{.kind = MutationKind::float_values, .seed = seed, .bounded = true};
   Mutation words{.kind = MutationKind::permute_words, .seed = seed};
+  Mutation counts{.kind = MutationKind::small_integers, .seed = seed};
   const auto count = static_cast<std::uint32_t>(loaded.dispatch().regions.size());
   std::uint64_t bytes = 0;
   std::vector<std::uint32_t> eligible;
@@ -77,7 +88,17 @@ Result<std::vector<Mutation>> candidates(const Reference& r, Loaded& loaded, std
     eligible.push_back(i);
     validate::MutationTarget range;
     KLAB_TRY(const bool is_float, floats(r, loaded, i, range));
-    (is_float ? values : words).targets.push_back(is_float ? range : validate::MutationTarget{.region = i});
+    const bool kept = is_kept(r, loaded, i);
+    range.zeros = kept;
+    if (kept && !r.comparator.layout().floats(i).empty()) {  // an accumulator, empty or not
+      range.region = i;
+      values.targets.push_back(range);
+    } else if (is_float) {
+      values.targets.push_back(range);
+    } else {
+      words.targets.push_back({.region = i});
+      if (kept) counts.targets.push_back({.region = i});
+    }
   }
   // All values at once, with two seeds; then integers, whose meaning is not known, in another order.
   if (!values.targets.empty()) {
@@ -86,6 +107,7 @@ Result<std::vector<Mutation>> candidates(const Reference& r, Loaded& loaded, std
     list.push_back(values);
   }
   if (!words.targets.empty()) list.push_back(words);
+  if (!counts.targets.empty()) list.push_back(counts);
   if (!needed) return list;
   for (const auto kind : {MutationKind::float_values, MutationKind::permute_words, MutationKind::small_integers,
                           MutationKind::scramble_bytes})
@@ -181,7 +203,7 @@ Status add_mutated_cases(Reference& r, Loaded& loaded, const Variant& baseline,
                          const replay::Request& request, const Deadline& deadline) {
   // Never `correct` then, and no mutated run could be compared.
   if (r.varying_elements != 0 || !r.checker_failed.empty()) return {};
-  r.mutation_needed = validate::needs_other_input(r.oracle);
+  r.mutation_needed = validate::needs_other_input(r.oracle) && r.tolerance_refused.empty();
   KLAB_TRY(const auto tried, candidates(r, loaded, request.seed, r.mutation_needed));
   if (tried.empty()) return {};
   bool varies = false;

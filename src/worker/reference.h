@@ -53,6 +53,8 @@ struct Reference {
   std::optional<Blanker> blanker;    // of `ignore`
   /// Of every launch; empty when there is no room for it, or when what is right is the checker's to say.
   std::optional<OutcomeCheck> check;
+  /// What the baseline itself does to redzones: nothing that it does can be held against a variant.
+  bool writes_redzones = false, reads_redzones = false;
   bool unchecked_values = false;  // floating-point elements that only the host can compare
 
   bool poisoned() const { return images.size() > 1; }

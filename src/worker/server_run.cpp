@@ -179,6 +179,19 @@ struct Server::Run {
       }
       judged[i] = std::move(*j);
       writes[i] = judged[i].written;
+      if (!judged[i].wrong() && !variants[i]->is_baseline) {
+        if (const auto done = judge_memory(loaded, reference, *variants[i], judged[i], deadline); !done) {
+          KLAB_TRY_VOID(take(i, done.error()));
+          continue;
+        }
+        const auto zones = observe_redzones(loaded, reference, request.variants[i], *variants[i], deadline);
+        if (!zones) {
+          KLAB_TRY_VOID(take(i, zones.error()));
+          continue;
+        }
+        if (!reference.writes_redzones) judged[i].evidence.outside = zones->wrote;
+        if (!reference.reads_redzones) judged[i].evidence.redzone = zones->reads;
+      }
       if (!judged[i].wrong() && !request.checks.unseen_launches.empty()) {
         const auto tried = judge_launches(loaded, reference, request.variants[i], request.checks.unseen_launches,
                                           judged[i], deadline);
@@ -369,6 +382,13 @@ Status Server::keep_reference(const replay::Request& request, const Probed& prob
   if (request.validate)
     KLAB_TRY_VOID(add_mutated_cases(kept->reference, *loaded_, kept->baseline, request, deadline));
   KLAB_TRY_VOID(put_on_device(kept->reference, *loaded_));
+  if (request.validate) {
+    KLAB_TRY(const auto zones, observe_redzones(*loaded_, kept->reference, {}, kept->baseline, deadline));
+    kept->reference.writes_redzones = !zones.wrote.empty();
+    kept->reference.reads_redzones = !zones.reads.empty();
+    if (!zones.wrote.empty()) kept->reference.notes.push_back("the captured kernel itself: " + zones.wrote);
+    if (!zones.reads.empty()) kept->reference.notes.push_back("the captured kernel itself: " + zones.reads);
+  }
   kept_ = std::move(kept);
   return {};
 }

@@ -44,7 +44,7 @@ Result<Symbols> Symbols::create(Loaded& loaded, gpu::CodeId code, bool must_have
       copies_out.push_back(gpu::Step::copy_of(home, 0, found->id, 0, r.size));
     if (r.address != 0 && found->address != 0) s.moved_.push_back({r.address, r.size, found->address});
   }
-  if (!must_have) KLAB_TRY_VOID(s.reset_others(loaded, code, copies_in));
+  if (!must_have) KLAB_TRY_VOID(s.reset_others(loaded, code));
   KLAB_TRY_VOID(s.make_patches(loaded));
   // Variables may hold pointers to variables: words are right in the state before it is copied, and again
   // after.
@@ -56,7 +56,7 @@ Result<Symbols> Symbols::create(Loaded& loaded, gpu::CodeId code, bool must_have
 }
 
 /// A result kept from an earlier launch would make later ones fast, and right as long as nothing changes.
-Status Symbols::reset_others(Loaded& loaded, gpu::CodeId code, std::vector<gpu::Step>& copies_in) {
+Status Symbols::reset_others(Loaded& loaded, gpu::CodeId code) {
   std::string cannot;
   std::vector<gpu::Step> keep;
   for (const auto& v : loaded.gpu()->variables(code, cannot)) {
@@ -72,7 +72,8 @@ Status Symbols::reset_others(Loaded& loaded, gpu::CodeId code, std::vector<gpu::
     }
     KLAB_TRY(auto copy, loaded.gpu().allocate(v.size));
     keep.push_back(gpu::Step::copy_of(copy.id(), 0, found->id, 0, v.size));
-    copies_in.push_back(gpu::Step::copy_of(found->id, 0, copy.id(), 0, v.size));
+    reset_.push_back(gpu::Step::copy_of(found->id, 0, copy.id(), 0, v.size));
+    own_ += (own_.empty() ? "" : ", ") + v.name;
     initial_.push_back(std::move(copy));
     notes_.push_back(fmt::format("its own variable {} ({} bytes) gets its first value back before each launch", v.name, v.size));
   }

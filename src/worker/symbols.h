@@ -16,7 +16,13 @@ class Symbols {
   /// have lost one to its compiler, which is a note. Errors: missing_symbol (also for another size).
   static Result<Symbols> create(Loaded& loaded, gpu::CodeId code, bool must_have);
 
-  void enter(std::vector<gpu::Step>& steps) const { steps.insert(steps.end(), enter_.begin(), enter_.end()); }
+  /// `reset`: the variant's own variables get their first values back.
+  void enter(std::vector<gpu::Step>& steps, bool reset = true) const {
+    if (reset) steps.insert(steps.end(), reset_.begin(), reset_.end());
+    steps.insert(steps.end(), enter_.begin(), enter_.end());
+  }
+  /// Names of the variant's own variables; empty: it has none.
+  const std::string& own() const { return own_; }
   void leave(std::vector<gpu::Step>& steps) const { steps.insert(steps.end(), leave_.begin(), leave_.end()); }
   /// Where captured addresses of variables are in this variant's code.
   const std::vector<Relocator::Moved>& moved() const { return moved_; }
@@ -26,8 +32,9 @@ class Symbols {
 
  private:
   Status make_patches(Loaded& loaded);
-  Status reset_others(Loaded& loaded, gpu::CodeId code, std::vector<gpu::Step>& copies_in);
-  std::vector<gpu::Step> enter_, leave_;
+  Status reset_others(Loaded& loaded, gpu::CodeId code);
+  std::vector<gpu::Step> reset_, enter_, leave_;
+  std::string own_;
   std::vector<Relocator::Moved> moved_;
   std::vector<std::string> notes_;
   std::uint64_t words_ = 0;

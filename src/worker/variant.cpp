@@ -97,8 +97,8 @@ Result<gpu::LaunchSpec> make_spec(Loaded& loaded, const replay::LaunchOverride& 
 
 }  // namespace
 
-void Variant::enter(std::vector<gpu::Step>& steps) const {
-  symbols.enter(steps);
+void Variant::enter(std::vector<gpu::Step>& steps, bool reset) const {
+  symbols.enter(steps, reset);
   if (images) steps.push_back(gpu::Step::images_of(launch.id(), true));
 }
 
@@ -107,8 +107,8 @@ void Variant::leave(std::vector<gpu::Step>& steps) const {
   symbols.leave(steps);
 }
 
-void Variant::append(std::vector<gpu::Step>& steps) const {
-  enter(steps);
+void Variant::append(std::vector<gpu::Step>& steps, bool reset) const {
+  enter(steps, reset);
   steps.push_back(gpu::Step::launch_of(launch.id(), false));
   leave(steps);
 }
@@ -119,7 +119,7 @@ std::vector<gpu::Step> Variant::steps() const {
   return list;
 }
 
-Result<Variant> make_variant(Loaded& loaded, const replay::VariantCode& code) {
+Result<Variant> make_variant(Loaded& loaded, const replay::VariantCode& code, bool widen) {
   Variant v;
   v.label = code.label;
   v.is_baseline = code.code.empty() && code.launch.empty();
@@ -142,6 +142,7 @@ Result<Variant> make_variant(Loaded& loaded, const replay::VariantCode& code) {
   }
   v.code = std::move(*loaded_code);
   spec.code = v.code.id();
+  spec.widen = widen;
   if (!code.code.empty() && !code.launch.entry_point) {
     // APIs that cannot list kernels find out when the launch is prepared.
     if (const auto there = loaded.gpu()->entry_points(spec.code)) {

@@ -23,17 +23,19 @@ struct Variant {
 
   /// What the launch needs besides captured memory, and what it leaves there: around each launch, or around
   /// several back to back.
-  void enter(std::vector<gpu::Step>& steps) const;
+  /// `reset`: Symbols::enter.
+  void enter(std::vector<gpu::Step>& steps, bool reset = true) const;
   void leave(std::vector<gpu::Step>& steps) const;
   /// One launch with both.
-  void append(std::vector<gpu::Step>& steps) const;
+  void append(std::vector<gpu::Step>& steps, bool reset = true) const;
   std::vector<gpu::Step> steps() const;
 };
 
 /// Reads the code object, applies the overrides and prepares the launch. Bindings and pointers in push
 /// constants and arguments refer to where the regions lie now: void after Loaded::place_again. Errors:
 /// not_found (code file), missing_symbol, compile_failed, launch_failed, usage (an override that cannot be).
-Result<Variant> make_variant(Loaded& loaded, const replay::VariantCode& code);
+/// `widen`: LaunchSpec::widen.
+Result<Variant> make_variant(Loaded& loaded, const replay::VariantCode& code, bool widen = false);
 
 /// The typed outcome of a request or variant that ended with `error`.
 replay::Outcome outcome_of(const Error& error);

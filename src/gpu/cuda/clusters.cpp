@@ -36,4 +36,18 @@ std::vector<Cluster> plan_clusters(std::span<const AddressRange> wanted, std::ui
   return clusters;
 }
 
+Cluster with_tails(Cluster cluster, std::uint64_t granule) {
+  constexpr std::size_t kMostRuns = 64;
+  if (cluster.pages.size() > kMostRuns) return cluster;
+  const std::uint64_t end = cluster.reserve.address + cluster.reserve.size;
+  for (std::size_t i = 0; i < cluster.pages.size(); ++i) {
+    AddressRange& pages = cluster.pages[i];
+    const std::uint64_t next = i + 1 < cluster.pages.size() ? cluster.pages[i + 1].address : end;
+    // Runs stay apart: one that touched the next would be mapped as one.
+    const bool last = i + 1 == cluster.pages.size();
+    if (pages.address + pages.size + (last ? granule : 2 * granule) <= next) pages.size += granule;
+  }
+  return cluster;
+}
+
 }  // namespace klab::gpu::cuda

@@ -22,6 +22,10 @@ struct Cluster {
 /// ascending. `granule`: a power of two up to kClusterGrain.
 std::vector<Cluster> plan_clusters(std::span<const AddressRange> wanted, std::uint64_t granule);
 
+/// The same with a granule behind each run of pages, where there is room in what is reserved: a region may end where its
+/// page does, and what is written behind it shall be seen. Plans of many runs stay as they are.
+Cluster with_tails(Cluster cluster, std::uint64_t granule);
+
 /// The union of ranges rounded out to `grain`; ranges that touch become one. Ascending.
 std::vector<AddressRange> merge_ranges(std::span<const AddressRange> ranges, std::uint64_t grain);
 

@@ -192,12 +192,15 @@ Status CudaDevice::place_exact(std::span<const MemoryRequest> requests, std::vec
   }
   std::vector<std::shared_ptr<Backing>> backings;
   for (const Cluster& cluster : plan_clusters(wanted, granule_)) {
-    KLAB_TRY(auto backing, map_cluster(cluster));
+    auto mapped = map_cluster(with_tails(cluster, granule_));
+    if (!mapped && !lost_) mapped = map_cluster(cluster);
+    if (!mapped) return fail(std::move(mapped.error()));
+    const std::shared_ptr<Backing> backing = std::move(*mapped);
     for (std::size_t i = 0; i < requests.size(); ++i)
       if (requests[i].address != 0 && !out[i].backing &&
           inside(backing->reserved, requests[i].address, requests[i].size))
         out[i] = {backing, requests[i].address, requests[i].size};
-    backings.push_back(std::move(backing));
+    backings.push_back(backing);
   }
   return {};
 }

@@ -133,6 +133,7 @@ void VulkanDevice::fill_abilities() {
   instance_->call.GetPhysicalDeviceProperties2(physical_, &properties);
 
   Abilities& a = abilities_;
+  a.bounded_bindings = true;
   a.device_addresses = features_->v12.bufferDeviceAddress && call_.GetBufferDeviceAddress != nullptr;
   a.subgroup_size = a.min_subgroup_size = a.max_subgroup_size = subgroup.subgroupSize;
   if (has_control) {

@@ -56,6 +56,7 @@ class VulkanDevice final : public Device {
     std::uint64_t base = 0;      // where the region starts in the VkBuffer
     std::uint64_t size = 0;      // as asked for
     std::uint64_t capacity = 0;  // bytes from base that may be bound: size rounded up
+    std::uint64_t extra = 0;     // bytes of the VkBuffer behind capacity: redzone
     std::uint64_t address = 0;   // of the region's start
     std::byte* host = nullptr;   // of the region's start
   };

@@ -69,6 +69,12 @@ void HostRanges::hold(std::span<const AddressRange> ranges) {
     if (map_fresh(r, PROT_NONE)) held_.push_back(r);
 }
 
+bool HostRanges::hold_free(AddressRange range) {
+  if (!map_fresh(range, PROT_NONE)) return false;
+  held_.push_back(range);
+  return true;
+}
+
 void HostRanges::forget(AddressRange range) {
   const std::uint64_t end = range.address + range.size;
   std::vector<AddressRange> kept;

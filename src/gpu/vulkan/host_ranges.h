@@ -23,6 +23,8 @@ class HostRanges {
 
   /// Reserves what is free of `ranges`; what is taken stays so and is found out by claim().
   void hold(std::span<const AddressRange> ranges);
+  /// Holds a range that nobody has yet; false when somebody does.
+  bool hold_free(AddressRange range);
   /// Makes a page-aligned range readable and writable memory. Errors: address_collision, out_of_memory.
   Result<std::byte*> claim(AddressRange range);
   /// Gives the memory back and keeps the addresses reserved, so that a later claim succeeds.

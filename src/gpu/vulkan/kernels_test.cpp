@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Klab's own kernels on a device: the hash's properties, compare, flush and poison.
+#include <limits>
+#include <cstring>
+#include <algorithm>
 #include <random>
 #include <set>
 
@@ -192,6 +195,67 @@ TEST_F(VulkanKernelsTest, flush_reads_and_writes_every_word) {
 
 TEST_F(VulkanKernelsTest, a_kernel_that_does_not_exist_has_no_code) {
   EXPECT_TRUE(device->builtin_kernel("frobnicate").empty());
+}
+
+TEST_F(VulkanKernelsTest, values_beyond_a_tolerance_are_counted_and_the_first_is_found) {
+  constexpr std::uint32_t kCount = 5000, kKey = 77;
+  std::vector<float> wanted(kCount), got;
+  for (std::uint32_t i = 0; i < kCount; ++i) wanted[i] = static_cast<float>(i % 97) - 48.0f;
+  wanted[10] = std::numeric_limits<float>::quiet_NaN(), wanted[11] = std::numeric_limits<float>::infinity();
+  got = wanted;
+  got[123] += 0.5f, got[4000] = std::numeric_limits<float>::quiet_NaN(), got[4500] += 1e-4f, got[11] = 3e38f;
+  std::vector<std::uint32_t> veiled(kCount);
+  std::memcpy(veiled.data(), wanted.data(), kCount * 4);
+  for (std::uint32_t i = 0; i < kCount; ++i) veiled[i] ^= kernels::veil(i, kKey);
+  const MemoryId a = memory_with(got), e = memory_with(veiled), out = memory_with(std::vector<kernels::ValuesResult>(1));
+  const kernels::ValuesPush push{.count = kCount, .absolute = 1e-2f, .key = kKey};
+  LaunchSpec spec = spec_of(builtin("compare_values"), {{a, kCount * 4}, {e, kCount * 4}, {out, 16}}, push_of(push));
+  spec.grid = {kernels::striding_grid(kCount * 4), 1, 1};
+  run({Step::launch_of(prepare(spec), false)});
+  const auto r = read<kernels::ValuesResult>(out, 1)[0];
+  EXPECT_EQ(r.beyond, 3u);
+  EXPECT_EQ(r.first, 11u);
+  EXPECT_EQ(r.different, 4u);
+}
+
+TEST_F(VulkanKernelsTest, halves_in_records_are_compared_where_they_lie) {
+  // Records of {half x, half y, uint n}: both halves, not n.
+  const std::vector<std::uint16_t> wanted{0x3c00, 0x4000, 1, 2, 0x4200, 0x4400, 3, 4};
+  auto got = wanted;
+  got[2] = 99, got[5] = 0x4500;  // the integer differs, and y of the second record
+  std::vector<std::uint32_t> veiled(4);
+  std::memcpy(veiled.data(), wanted.data(), 16);
+  for (std::uint32_t i = 0; i < 4; ++i) veiled[i] ^= kernels::veil(i, 5);
+  const MemoryId a = memory_with(got), e = memory_with(veiled), out = memory_with(std::vector<kernels::ValuesResult>(1));
+  const kernels::ValuesPush push{.count = 4, .stride = 8, .per = 2, .type = kernels::ValueType::f16, .absolute = 0.1f, .key = 5};
+  LaunchSpec spec = spec_of(builtin("compare_values"), {{a, 16}, {e, 16}, {out, 16}}, push_of(push));
+  spec.grid = {1, 1, 1};
+  run({Step::launch_of(prepare(spec), false)});
+  const auto r = read<kernels::ValuesResult>(out, 1)[0];
+  EXPECT_EQ(r.beyond, 1u);
+  EXPECT_EQ(r.first, 3u);
+}
+
+TEST_F(VulkanKernelsTest, redzones_lie_around_memory_and_can_be_reached) {
+  const MemoryRequest requests[] = {{.size = 1000}, {.size = 5000}};
+  const auto placed = device->place(requests, false);
+  ASSERT_TRUE(placed);
+  const MemoryId ids[] = {(*placed)[0].id, (*placed)[1].id};
+  const auto guards = device->guards(ids);
+  ASSERT_TRUE(guards) << guards.error().what;
+  for (const MemoryId id : ids)
+    EXPECT_TRUE(std::any_of(guards->begin(), guards->end(), [&](const Guard& g) { return g.neighbour == id && !g.before; }));
+  for (const Guard& g : *guards) {
+    const std::vector<std::byte> pattern(g.size, std::byte{0x5a});
+    ASSERT_TRUE(device->upload(g.memory, 0, pattern));
+  }
+  const std::vector<std::byte> zeros(1000);
+  ASSERT_TRUE(device->upload(ids[0], 0, zeros));
+  for (const Guard& g : *guards) {
+    std::vector<std::byte> now(g.size);
+    ASSERT_TRUE(device->download(g.memory, 0, now));
+    EXPECT_EQ(now, std::vector<std::byte>(g.size, std::byte{0x5a})) << "memory and redzone overlap";
+  }
 }
 
 }  // namespace

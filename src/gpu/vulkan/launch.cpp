@@ -279,7 +279,10 @@ Status VulkanDevice::make_sets(const LaunchSpec& spec, Launch& launch) {
   std::vector<VkWriteDescriptorSet> writes;
   for (const auto& b : spec.bindings) {
     const Buffer& memory = buffers_.at(b.memory);
-    infos.push_back({memory.handle, memory.base + b.offset, b.range});
+    const bool storage = b.kind == bundle::BindingKind::storage_buffer || b.kind == bundle::BindingKind::storage_buffer_dynamic;
+    const std::uint64_t wide = memory.capacity - b.offset + memory.extra;
+    const bool widened = spec.widen && storage && wide > b.range && wide <= limits_.maxStorageBufferRange;
+    infos.push_back({memory.handle, memory.base + b.offset, widened ? wide : b.range});
     writes.push_back({.sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET,
                       .dstSet = launch.sets[b.set],
                       .dstBinding = b.binding,
@@ -337,6 +340,8 @@ Result<LaunchId> VulkanDevice::prepare(const LaunchSpec& spec) {
   KLAB_TRY(const EntryInterface entry, code->second.module.entry(spec.entry_point, spec.spec_constants));
   KLAB_TRY_VOID(check_launch(spec, code->second.module, entry));
   KLAB_TRY_VOID(check_bindings(spec, entry));
+  if (spec.widen && code->second.module.asks_length())
+    return fail(ErrorCode::unsupported, "the kernel asks for the length of a buffer: a wider one would be another");
 
   Launch launch;
   launch.code = spec.code;

@@ -141,12 +141,13 @@ Status VulkanDevice::place_ordinary(const std::vector<const MemoryRequest*>& req
     Buffer& b = out.emplace_back();
     b.size = request->size;
     b.capacity = round_up(std::max<std::uint64_t>(request->size, 1), 16);
-    KLAB_TRY(b.handle, create_buffer(b.capacity));
+    b.extra = kRedzone;
+    KLAB_TRY(b.handle, create_buffer(b.capacity + b.extra));
     VkMemoryRequirements needs{};
     call_.GetBufferMemoryRequirements(device_, b.handle, &needs);
     KLAB_TRY(const std::uint32_t type, memory_type(needs.memoryTypeBits, *request));
     const std::uint64_t alignment = std::max(needs.alignment, kPlacement);
-    const std::uint64_t size = round_up(needs.size, alignment) + kRedzone;
+    const std::uint64_t size = round_up(needs.size, alignment);
     std::uint64_t at = 0;
     if (size <= kShareBelow) {
       Open& open = shared[type];
@@ -198,7 +199,9 @@ Status VulkanDevice::place_imported(const std::vector<const MemoryRequest*>& req
   std::vector<AddressRange> wanted;
   for (const MemoryRequest* r : requests) wanted.push_back({r->address, std::max<std::uint64_t>(r->size, 1)});
   std::vector<std::shared_ptr<Allocation>> clusters;
-  for (const AddressRange& range : merge_pages(wanted, host_import_alignment_)) {
+  for (AddressRange range : merge_pages(wanted, host_import_alignment_)) {
+    // A page behind it that is free becomes its redzone: a region may end where its page does.
+    if (ranges_->hold_free({range.address + range.size, host_import_alignment_})) range.size += host_import_alignment_;
     KLAB_TRY_VOID(ranges_->claim(range));
     auto imported = import_host(range);
     if (!imported) {
@@ -224,7 +227,8 @@ Status VulkanDevice::place_imported(const std::vector<const MemoryRequest*>& req
     b.base = request->address - begin;
     b.at = request->address - (*cluster)->cluster.address;
     b.capacity = std::min(round_up(std::max<std::uint64_t>(b.size, 1), 16), end - request->address);
-    KLAB_TRY(b.handle, create_buffer(b.base + b.capacity, &kImportedBuffer));
+    b.extra = std::min(kRedzone, end - request->address - b.capacity);
+    KLAB_TRY(b.handle, create_buffer(b.base + b.capacity + b.extra, &kImportedBuffer));
     VkMemoryRequirements needs{};
     call_.GetBufferMemoryRequirements(device_, b.handle, &needs);
     if (begin % needs.alignment != 0)

@@ -153,6 +153,17 @@ Result<Module> Module::read(std::span<const std::byte> bytes, std::uint32_t api_
   return module;
 }
 
+bool Module::asks_length() const {
+  constexpr std::uint32_t kArrayLength = 68;  // OpArrayLength, SPIR-V specification 3.42.8
+  for (std::size_t at = 5; at < words_.size();) {
+    const std::uint32_t count = words_[at] >> 16;
+    if ((words_[at] & 0xffff) == kArrayLength) return true;
+    if (count == 0) break;  // the validator has seen it: cannot be
+    at += count;
+  }
+  return false;
+}
+
 std::vector<std::string> Module::entry_points() const {
   std::vector<std::string> names;
   for (const auto& e : entries_)

@@ -38,6 +38,8 @@ class Module {
   Result<EntryInterface> entry(const std::string& name, std::span<const bundle::SpecConstant> constants) const;
   /// Bytes that specialization constant `id` has, or empty when there is none.
   std::optional<std::uint32_t> spec_constant_size(std::uint32_t id) const;
+  /// Whether OpArrayLength occurs.
+  bool asks_length() const;
   std::span<const std::uint32_t> capabilities() const { return capabilities_; }
 
  private:

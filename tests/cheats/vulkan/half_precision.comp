@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// tries: Precision downgrade: computes in 16 bits and stores 32
+// program: matmul_tiled
+// kernel: matmul_naive
+// check: --level numeric => incorrect: by more than the tolerance
+// check: --tolerance abs=0.05,rel=0.05 => not_verified: the tolerance .* is refused
+#version 450
+layout(local_size_x = 16, local_size_y = 16) in;
+layout(set = 0, binding = 0) readonly buffer A { float a[]; };
+layout(set = 0, binding = 1) readonly buffer B { float b[]; };
+layout(set = 0, binding = 2) writeonly buffer C { float c[]; };
+layout(push_constant) uniform Push { uint n; };
+
+void main() {
+  const uint col = gl_GlobalInvocationID.x, row = gl_GlobalInvocationID.y;
+  if (row >= n || col >= n) return;
+  float sum = 0.0;
+  for (uint k = 0; k < n; ++k)
+    sum = unpackHalf2x16(packHalf2x16(vec2(sum + a[row * n + k] * b[k * n + col], 0.0))).x;
+  c[row * n + col] = sum;
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// tries: Loose tolerance: zeros pass
+// program: matmul_tiled
+// kernel: matmul_naive
+// check: => incorrect: differ
+// check: --level numeric => incorrect: by more than the tolerance
+// check: --tolerance abs=1000 => not_verified: the tolerance .* is refused|cannot be told
+#version 450
+layout(local_size_x = 16, local_size_y = 16) in;
+layout(set = 0, binding = 0) readonly buffer A { float a[]; };
+layout(set = 0, binding = 1) readonly buffer B { float b[]; };
+layout(set = 0, binding = 2) writeonly buffer C { float c[]; };
+layout(push_constant) uniform Push { uint n; };
+
+void main() {
+  const uint col = gl_GlobalInvocationID.x, row = gl_GlobalInvocationID.y;
+  if (row >= n || col >= n) return;
+  c[row * n + col] = 0.0;
+}
