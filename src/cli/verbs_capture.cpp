@@ -7,6 +7,8 @@
 #include "cli/cli.h"
 #include "ops/build.h"
 #include "ops/capture.h"
+#include "ops/checks.h"
+#include "ops/settings.h"
 
 namespace klab::cli {
 namespace {
@@ -126,6 +128,16 @@ struct InspectOptions {
   bool no_verify = false, prove = false, source = false;
 };
 
+/// "f32", "{u32 n, f32x3 v}, f32 from 16 on"; "-" where nothing is known.
+std::string type_of(const validate::Layout& layout, std::uint32_t region) {
+  std::string text;
+  for (const auto& range : layout.ranges())
+    if (range.region == region && text.size() < 60)
+      text += fmt::format("{}{}{}", text.empty() ? "" : ", ", validate::describe(range),
+                          range.offset == 0 ? "" : fmt::format(" from {} on", range.offset));
+  return text.empty() ? "-" : text;
+}
+
 int do_inspect(Cli& cli, const InspectOptions& o) {
   auto opened = ops::open_bundle(o.bundle);
   if (!opened) return cli.report(opened.error());
@@ -156,6 +168,16 @@ int do_inspect(Cli& cli, const InspectOptions& o) {
     codes.push_back(facts ? *facts : ops::CodeFacts{});
     code_json.push_back(codes.back().cuda ? Json(*codes.back().cuda) : Json(codes.back().reflection));
   }
+  // What the elements are, as far as the code or the project says.
+  ops::CheckText checks;
+  if (const auto settings = ops::read_settings(fs::current_path())) checks.type_defaults = settings->types;
+  std::vector<validate::Layout> layouts;
+  for (std::uint32_t i = 0; i < m.dispatches.size(); ++i) {
+    std::vector<std::uint64_t> sizes;
+    for (const auto& r : m.dispatches[i].regions) sizes.push_back(r.size);
+    auto types = ops::element_types(cli.lab, *opened, i, checks);
+    layouts.emplace_back(types ? std::move(*types) : std::vector<validate::TypedRange>{}, sizes);
+  }
   if (cli.json) {
     Json answer{{"bundle", fs::absolute(opened->reader.path()).string()},
                 {"id", opened->id},
@@ -175,6 +197,7 @@ int do_inspect(Cli& cli, const InspectOptions& o) {
       list.push_back(std::move(one));
     }
     answer["variants"] = std::move(list);
+    for (const auto& layout : layouts) answer["types"].push_back(layout.ranges());
     if (*row && !(*row)->source_file.empty()) answer["source"] = (*row)->source_file;
     cli.print_json("inspect", std::move(answer));
     return 0;
@@ -205,7 +228,7 @@ int do_inspect(Cli& cli, const InspectOptions& o) {
     if (d.program_ns > 0) fmt::print("  took {} in the program\n", format_ns(d.program_ns));
     fmt::print("  proof replay: {}\n", proof_line(cli, d.proof));
     std::vector<std::vector<std::string>> rows{
-        {"region", "size", "address", "kind", "reached by", "changed", "name"}};
+        {"region", "size", "address", "kind", "reached by", "changed", "type", "name"}};
     for (const bundle::Region& r : d.regions) {
       std::uint64_t changed = 0;
       if (r.pre != bundle::kNoList && r.post != bundle::kNoList)
@@ -214,7 +237,7 @@ int do_inspect(Cli& cli, const InspectOptions& o) {
       rows.push_back({std::to_string(r.id), format_bytes(r.size),
                       r.address != 0 ? fmt::format("{:#x}", r.address) : "-", to_string(r.kind),
                       to_string(r.reached_by), changed != 0 ? fmt::format("{} chunk(s)", changed) : "no",
-                      r.name});
+                      type_of(layouts[i], r.id), r.name});
     }
     fmt::print("{}", table(rows, "rr"));
     if (d.code < codes.size() && m.code[d.code].kind == "spirv") {

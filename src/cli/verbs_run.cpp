@@ -119,6 +119,10 @@ void print_validation(const Cli& cli, const replay::Validation& v) {
     print_values(d.values);
     print_map(d.map);
   }
+  if (v.level == "numeric")
+    for (const Json& t : v.tolerances)
+      fmt::print("    region {}, {}: absolute {:.3g}, relative {:.3g}\n", t.value("region", 0u), t.value("type", ""),
+                 t.value("absolute", 0.0), t.value("relative", 0.0));
   if (v.differences.empty() && v.values.different != 0) print_values(v.values);
   for (const replay::InputTried& i : v.inputs)
     if (!i.agrees) fmt::print("    {} input, {}: {}\n", i.kind, i.what, i.result);

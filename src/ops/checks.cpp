@@ -386,7 +386,9 @@ Result<replay::Checks> resolve_checks(Lab& lab, const OpenBundle& opened, std::u
     checks.references[place.region] = fs::absolute(pair.second).string();
   }
   for (const LaunchText& one : text.unseen) {
-    KLAB_TRY(auto launch, parse_launch(one, nullptr, opened.reader.manifest().device.api));
+    // "push" is of the arguments where there are no push constants.
+    const std::string& api = opened.reader.manifest().device.api;
+    KLAB_TRY(auto launch, parse_launch(one, nullptr, api == "vulkan" ? api : ""));
     checks.unseen_launches.push_back(std::move(launch));
   }
   if (checks.level == validate::Level::numeric) {

@@ -35,45 +35,6 @@ bool plain(const TypedRange& r) {
 
 }  // namespace
 
-std::uint32_t size_of(ElementType type) {
-  switch (type) {
-    case ElementType::u8:
-    case ElementType::i8:
-      return 1;
-    case ElementType::u16:
-    case ElementType::i16:
-    case ElementType::f16:
-    case ElementType::bf16:
-      return 2;
-    case ElementType::u32:
-    case ElementType::i32:
-    case ElementType::f32:
-      return 4;
-    case ElementType::u64:
-    case ElementType::i64:
-    case ElementType::f64:
-      return 8;
-  }
-  return 1;
-}
-
-bool is_float(ElementType type) { return precision_of(type) != 0; }
-
-std::uint32_t precision_of(ElementType type) {
-  switch (type) {
-    case ElementType::f16:
-      return 11;
-    case ElementType::bf16:
-      return 8;
-    case ElementType::f32:
-      return 24;
-    case ElementType::f64:
-      return 53;
-    default:
-      return 0;
-  }
-}
-
 void to_json(Json& j, const Field& v) {
   j = {{"offset", v.offset}, {"type", v.type}, {"count", v.count}};
   if (!v.name.empty()) j["name"] = v.name;

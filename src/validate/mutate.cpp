@@ -48,7 +48,7 @@ FloatFormat format_of(ElementType type) {
   }
 }
 
-void other_float(ElementType type, std::byte* element, const MutationTarget& target, std::uint64_t chance) {
+inline void other_float(ElementType type, std::byte* element, const MutationTarget& target, std::uint64_t chance) {
   const FloatFormat f = format_of(type);
   std::uint64_t w = 0;
   std::memcpy(&w, element, size_of(type));

@@ -158,13 +158,13 @@ TEST(Values, elements_of_two_chunks_are_counted_once) {
 /// Values as kernels give them, as elements of a type.
 ByteBuffer results(ElementType type, std::size_t n, unsigned seed) {
   std::mt19937 random(seed);
-  std::normal_distribution<float> normal;
+  std::normal_distribution<double> normal;
   ByteBuffer b(n * size_of(type));
   for (std::size_t i = 0; i < n; ++i) {
-    const float v = normal(random);
+    const double d = normal(random);
+    const float v = static_cast<float>(d);
     std::uint32_t bits = 0;
     std::memcpy(&bits, &v, 4);
-    const double d = v;
     const auto brain = static_cast<std::uint16_t>(bits >> 16);
     // A half from the float's bits, without its rounding.
     const int exponent = static_cast<int>(bits >> 23 & 0xff) - 112;

@@ -16,6 +16,7 @@ using validate::MutationKind;
 constexpr std::uint64_t kLargestMutated = 1ull << 30;  // bytes: it goes through the host
 constexpr std::uint64_t kLargestKept = 256ull << 20;   // bytes: two device copies of each case
 constexpr std::size_t kMostTried = 16;
+constexpr std::uint64_t kSecondSeed = 64ull << 20;  // bytes: what goes through the host takes its time
 
 bool may_mutate(const Loaded& loaded, std::uint32_t region) {
   const auto& d = loaded.dispatch();
@@ -100,11 +101,11 @@ Result<std::vector<Mutation>> candidates(const Reference& r, Loaded& loaded, std
       if (kept) counts.targets.push_back({.region = i});
     }
   }
-  // All values at once, with two seeds; then integers, whose meaning is not known, in another order.
+  // All values at once, with two seeds where that is quick; then integers, whose meaning is not known, in another order.
   if (!values.targets.empty()) {
     list.push_back(values);
     values.seed = seed + 1;
-    list.push_back(values);
+    if (bytes <= kSecondSeed) list.push_back(values);
   }
   if (!words.targets.empty()) list.push_back(words);
   if (!counts.targets.empty()) list.push_back(counts);

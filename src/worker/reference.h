@@ -41,6 +41,7 @@ struct Reference {
   std::vector<std::string> notes;
   std::map<std::string, bool> oracle;  // over all inputs below
   bool mutation_needed = false;        // the captured input alone lets a bad variant pass
+  std::string unusable;                // the captured kernel itself does not pass the tolerance; empty: it does
   std::string tolerance_refused;       // why the tolerance is too loose, with the figures
   std::optional<CustomChecker> checker;  // level custom, on the captured input
   std::string checker_failed;            // why it cannot be asked

@@ -179,6 +179,7 @@ struct Server::Run {
       }
       judged[i] = std::move(*j);
       writes[i] = judged[i].written;
+      if (!reference.unusable.empty()) continue;
       if (!judged[i].wrong() && !variants[i]->is_baseline) {
         if (const auto done = judge_memory(loaded, reference, *variants[i], judged[i], deadline); !done) {
           KLAB_TRY_VOID(take(i, done.error()));
@@ -303,7 +304,7 @@ struct Server::Run {
     std::vector<Timed> timed;
     for (const std::size_t i : who) {
       const OutcomeCheck* check = reference.check ? &*reference.check : judged[i].own ? &*judged[i].own : nullptr;
-      if (!request.validate || judged[i].wrong()) check = nullptr;
+      if (!request.validate || judged[i].wrong() || !reference.unusable.empty()) check = nullptr;
       timed.push_back({.variant = &*variants[i], .check = check});
     }
     const bool sustained = c.mode == Mode::sustained;

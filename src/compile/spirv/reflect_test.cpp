@@ -4,6 +4,7 @@
 #include <cstring>
 #include <random>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -97,6 +98,41 @@ TEST(Reflect, bindings_have_type_name_size_count_and_access) {
   check(5, "storage_buffer", "many", 5 * 32, 2, false, false);
   EXPECT_EQ(r.bindings[5].set, 1u);
   EXPECT_EQ(r.bindings[5].binding, 5u);
+}
+
+TEST(Reflect, what_lies_in_a_buffer_is_listed_with_types_offsets_and_names) {
+  const Reflection r = facts(built(kRich, {.debug_info = true}));
+  auto text = [](const std::vector<ReflectedField>& fields) {
+    std::string s;
+    for (const auto& f : fields) s += fmt::format("{}:{}x{}:{} ", f.offset, f.type, f.count, f.name);
+    return s;
+  };
+  ASSERT_EQ(r.bindings.size(), 6u);
+  EXPECT_EQ(text(r.bindings[0].fields), "");
+  EXPECT_EQ(text(r.bindings[0].element_fields), "0:f32x1:a ");
+  EXPECT_EQ(r.bindings[0].element_stride, 4u);
+  EXPECT_EQ(text(r.bindings[1].fields), "0:u32x1:n ");
+  EXPECT_EQ(r.bindings[1].element_offset, 4u);
+  // A column of mat3 has 16 bytes of which 12 are used; an array of matrices is not listed.
+  EXPECT_EQ(text(r.bindings[2].fields), "") << "one member of a kind that is not listed: none of the block is guessed";
+  const std::string many = text(r.bindings[5].fields);
+  EXPECT_THAT(many, ::testing::StartsWith("0:f32x3:items.v 12:f32x1:items.w 16:u32x3:items.k 32:f32x3:items.v "));
+}
+
+TEST(Reflect, small_and_large_scalars_keep_their_width) {
+  const Reflection r = facts(built(R"(#version 450
+#extension GL_EXT_shader_8bit_storage : require
+#extension GL_EXT_shader_16bit_storage : require
+layout(local_size_x = 1) in;
+layout(set = 0, binding = 0) buffer A { int8_t b[]; };
+layout(set = 0, binding = 1) buffer B { f16vec2 h[]; };
+layout(set = 0, binding = 2) buffer C { dvec2 d[]; };
+void main() { h[0] = f16vec2(float(int(b[0])) + float(d[0].x)); })"));
+  ASSERT_EQ(r.bindings.size(), 3u);
+  EXPECT_EQ(r.bindings[0].element_fields.at(0).type, "i8");
+  EXPECT_EQ(r.bindings[1].element_fields.at(0).type, "f16");
+  EXPECT_EQ(r.bindings[1].element_fields.at(0).count, 2u);
+  EXPECT_EQ(r.bindings[2].element_fields.at(0).type, "f64");
 }
 
 TEST(Reflect, specialization_constants_have_types_and_defaults) {

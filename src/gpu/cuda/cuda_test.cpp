@@ -46,6 +46,17 @@ TEST(CudaClusters, any_order_overlaps_and_empty_ranges) {
   EXPECT_TRUE(plan_clusters({}, 2 * kMiB).empty());
 }
 
+TEST(CudaClusters, a_free_granule_behind_each_run_becomes_its_redzone) {
+  const AddressRange wanted[] = {{0x7f0000000000, 2 * kMiB}, {0x7f0000400000, 2 * kMiB}, {0x7f0000a00000, 22 * kMiB}};
+  const auto clusters = plan_clusters(wanted, 2 * kMiB);
+  ASSERT_EQ(clusters.size(), 1u);
+  const Cluster grown = with_tails(clusters[0], 2 * kMiB);
+  ASSERT_EQ(grown.pages.size(), 3u);
+  EXPECT_EQ(grown.pages[0].size, 2 * kMiB) << "the next run is one granule away: they would touch";
+  EXPECT_EQ(grown.pages[1].size, 4 * kMiB);
+  EXPECT_EQ(grown.pages[2].size, 22 * kMiB) << "what is reserved ends there";
+}
+
 std::vector<std::byte> words(const std::vector<std::uint64_t>& values) {
   const auto b = std::as_bytes(std::span(values));
   return {b.begin(), b.end()};
