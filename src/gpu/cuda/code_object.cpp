@@ -81,7 +81,8 @@ std::optional<std::uint64_t> text_bytes(std::span<const std::byte> elf, std::str
   Elf64_Ehdr head{};
   Elf64_Shdr names{};
   if (!read_at(elf, 0, head) || std::memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || !check_elf(elf) ||
-      head.e_shstrndx >= head.e_shnum || !section_at(elf, head, head.e_shstrndx, names))
+      head.e_shstrndx >= head.e_shnum || !section_at(elf, head, head.e_shstrndx, names) ||
+      names.sh_type == SHT_NOBITS || names.sh_type == SHT_NULL)
     return std::nullopt;
   const std::string wanted = ".text." + std::string(kernel);
   for (std::uint32_t i = 0; i < head.e_shnum; ++i) {
@@ -100,7 +101,8 @@ Result<std::vector<CubinVariable>> cubin_variables(std::span<const std::byte> el
   if (!read_at(elf, 0, head) || std::memcmp(head.e_ident, ELFMAG, SELFMAG) != 0)
     return fail(ErrorCode::invalid_data, "the code object is no cubin");
   KLAB_TRY_VOID(check_elf(elf));
-  if (head.e_shstrndx >= head.e_shnum || !section_at(elf, head, head.e_shstrndx, names))
+  if (head.e_shstrndx >= head.e_shnum || !section_at(elf, head, head.e_shstrndx, names) ||
+      names.sh_type == SHT_NOBITS || names.sh_type == SHT_NULL)
     return fail(ErrorCode::invalid_data, "the cubin's sections have no names");
   auto text = [&](const Elf64_Shdr& table, std::uint64_t at) -> std::string {
     if (table.sh_type == SHT_NOBITS || at >= table.sh_size) return {};

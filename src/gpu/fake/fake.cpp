@@ -131,6 +131,7 @@ class FakeDevice final : public Device {
       const MemoryRequest request{.size = size, .needs_address = true};
       KLAB_TRY(const auto placed, place(std::span(&request, 1), false));
       variables_[id][name] = placed[0];
+      std::memset(memories_.at(placed[0].id).start, 0, size);  // as a module's are
     }
     programs_[id] = std::move(program);
     return id;
@@ -149,6 +150,11 @@ class FakeDevice final : public Device {
                   fmt::format("variable {} has {} bytes in this code, {} in the capture", name,
                               memories_.at(it->second.id).size, size));
     return it->second;
+  }
+  std::vector<Variable> variables(CodeId code, std::string&) override {
+    std::vector<Variable> list;
+    for (const auto& [name, placed] : variables_[code]) list.push_back({name, memories_.at(placed.id).size, false});
+    return list;
   }
   Result<std::vector<std::string>> entry_points(CodeId code) override {
     return std::vector<std::string>{programs_.at(code).entry};
