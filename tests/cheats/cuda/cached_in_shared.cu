@@ -16,5 +16,4 @@ extern "C" __global__ void saxpy(unsigned n, float a, const float* x, float* y) 
     y[i] = kept[threadIdx.x];
     magic[threadIdx.x] = 0xc0ffee00u + i;
   }
-  if (blockIdx.x % 7 == 3 && i < n) y[i] = kept[threadIdx.x ^ 1];
 }
