@@ -125,7 +125,7 @@ void print_validation(const Cli& cli, const replay::Validation& v) {
                  t.value("absolute", 0.0), t.value("relative", 0.0));
   if (v.differences.empty() && v.values.different != 0) print_values(v.values);
   for (const replay::InputTried& i : v.inputs)
-    if (!i.agrees) fmt::print("    {} input, {}: {}\n", i.kind, i.what, i.result);
+    if (!i.agrees && i.kind != "captured") fmt::print("    {} input, {}: {}\n", i.kind, i.what, i.result);
 }
 
 std::vector<std::string> counters_of(const RunOptions& o) {
@@ -333,7 +333,7 @@ void add_condition_options(CLI::App* verb, RunOptions& o, bool of_session) {
       ->allow_extra_args(false);
   verb->add_option("--checker", o.checks.checker,
                    of_session ? "level custom: a checker that klab.toml names"
-                              : "level custom: the program that decides, and its arguments (docs/validation.md)")
+                              : "level custom: the program that decides; once more for each argument (docs/validation.md)")
       ->allow_extra_args(false);
   if (!of_session)
     verb->add_option("--checker-limit", o.checks.checker_limit_s, "seconds that the checker may take for one answer")
