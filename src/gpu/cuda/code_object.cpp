@@ -105,7 +105,7 @@ Result<std::vector<CubinVariable>> cubin_variables(std::span<const std::byte> el
       names.sh_type == SHT_NOBITS || names.sh_type == SHT_NULL)
     return fail(ErrorCode::invalid_data, "the cubin's sections have no names");
   auto text = [&](const Elf64_Shdr& table, std::uint64_t at) -> std::string {
-    if (table.sh_type == SHT_NOBITS || at >= table.sh_size) return {};
+    if (table.sh_type == SHT_NOBITS || table.sh_type == SHT_NULL || at >= table.sh_size) return {};
     const char* start = reinterpret_cast<const char*>(elf.data()) + table.sh_offset + at;
     return std::string(start, ::strnlen(start, table.sh_size - at));
   };
