@@ -13,14 +13,13 @@
 
 #include "compile/spirv/constants.h"
 #include "compile/spirv/debug_source.h"
+#include "compile/spirv/layout.h"
 #include "compile/spirv/operands.h"
 
 namespace klab::compile {
 namespace {
 
 constexpr std::uint32_t kCooperativeMatrixMulAddKHR = 4459;  // newer than these headers
-
-std::uint64_t multiply(std::uint64_t a, std::uint64_t b);
 
 struct Type {
   spv::Op op = spv::Op::OpNop;
@@ -37,28 +36,6 @@ struct Type {
   std::uint32_t tail = 0;              // that array's type; 0: it has none
 };
 
-constexpr std::size_t kMostFields = 64;
-
-/// `count` copies of an element's fields, `stride` bytes apart; one run where they follow each other without gaps.
-std::vector<ReflectedField> repeated(const std::vector<ReflectedField>& element, std::uint64_t element_size,
-                                     std::uint64_t stride, std::uint64_t count) {
-  if (element.empty() || count == 0 || stride == 0) return {};
-  if (element.size() == 1 && element[0].offset == 0 && element_size == stride &&
-      element_size % element[0].count == 0 && multiply(element[0].count, count) <= UINT32_MAX) {
-    ReflectedField run = element[0];
-    run.count = static_cast<std::uint32_t>(run.count * count);
-    return {run};
-  }
-  if (count > kMostFields || element.size() * count > kMostFields || multiply(stride, count) > UINT32_MAX) return {};
-  std::vector<ReflectedField> out;
-  for (std::uint64_t i = 0; i < count; ++i)
-    for (ReflectedField f : element) {
-      f.offset += static_cast<std::uint32_t>(i * stride);
-      out.push_back(std::move(f));
-    }
-  return out;
-}
-
 struct Member {
   std::uint64_t offset = 0, matrix_stride = 0;
   bool has_offset = false, row_major = false, non_writable = false, non_readable = false;
@@ -74,14 +51,6 @@ struct Marks {  // decorations of one id
 struct Variable {
   std::uint32_t id = 0, type = 0, storage = 0;
 };
-
-std::uint64_t add(std::uint64_t a, std::uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
-std::uint64_t multiply(std::uint64_t a, std::uint64_t b) {
-  return b != 0 && a > UINT64_MAX / b ? UINT64_MAX : a * b;
-}
-std::uint64_t round_up(std::uint64_t value, std::uint64_t to) {
-  return to <= 1 ? value : multiply(add(value, to - 1) / to, to);
-}
 
 class Walk {
  public:
