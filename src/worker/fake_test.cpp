@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "worker/test_worker.h"
+#include "worker/fake_worker.h"
 
 namespace klab::worker {
 namespace {
@@ -18,79 +18,6 @@ using replay::Outcome;
 using replay::Request;
 using ::testing::HasSubstr;
 using validate::Correctness;
-
-std::string program(const std::string& kernel, const std::string& more = {}) {
-  return "klab-fake 1\nkernel " + kernel + "\n" + more;
-}
-
-std::vector<float> ramp(std::size_t n, float from, float step) {
-  std::vector<float> v(n);
-  for (std::size_t i = 0; i < n; ++i) v[i] = from + step * static_cast<float>(i);
-  return v;
-}
-
-constexpr std::size_t kElements = 6000;
-constexpr std::size_t kMany = 300000;  // more than one chunk, and a shorter last one
-
-/// y = a * x over a zeroed y.
-TestBundle scale_bundle(std::size_t n = kElements) {
-  const auto x = ramp(n, 1.0f, 0.25f);
-  auto y = x;
-  for (auto& v : y) v *= 3.0f;
-  TestBundle b;
-  b.regions = {{"x", bytes_of(x), bytes_of(x)}, {"y", bytes_of(std::vector<float>(n)), bytes_of(y)}};
-  b.code = bytes_of(program("scale"));
-  b.push = bytes_of(std::vector<float>{3.0f});
-  return b;
-}
-
-/// y = a * x + y, in place.
-TestBundle saxpy_bundle() {
-  TestBundle b = scale_bundle();
-  const auto x = ramp(kElements, 1.0f, 0.25f), y = ramp(kElements, 7.0f, 0.5f);
-  auto after = y;
-  for (std::size_t i = 0; i < y.size(); ++i) after[i] = 3.0f * x[i] + y[i];
-  b.regions[1] = {"y", bytes_of(y), bytes_of(after)};
-  b.code = bytes_of(program("saxpy"));
-  return b;
-}
-
-/// In place and idempotent, captured when it was already clamped: it changes nothing.
-TestBundle clamp_bundle() {
-  std::vector<float> v(1000);
-  for (std::size_t i = 0; i < v.size(); ++i) v[i] = static_cast<float>(i % 101) / 100.0f;
-  TestBundle b;
-  b.regions = {{"v", bytes_of(v), bytes_of(v)}};
-  b.code = bytes_of(program("clamp"));
-  return b;
-}
-
-class FakeWorker : public ::testing::Test {
- protected:
-  TempFolder folder;
-  fs::path bundle = folder.path / "t.klab";
-  TestWorker worker;
-
-  void write(const TestBundle& b) {
-    const auto status = b.write(bundle);
-    ASSERT_TRUE(status) << status.error().what;
-  }
-  replay::VariantCode variant(const std::string& text) {
-    const fs::path file = folder.path / (new_id() + ".txt");
-    EXPECT_TRUE(write_file_atomic(file, text));
-    return {.label = "variant", .code = file};
-  }
-  Request request(const std::string& verb, std::vector<replay::VariantCode> variants = {}) {
-    return {.verb = verb, .bundle = bundle, .variants = std::move(variants)};
-  }
-  Answer ask(const Request& r) { return ask(worker, r); }
-  Answer ask(TestWorker& w, const Request& r) {
-    auto a = w.ask(r);
-    EXPECT_TRUE(a) << a.error().what;
-    return a.value_or(Answer{});
-  }
-  Answer replay_variant(const std::string& text) { return ask(request("replay", {variant(text)})); }
-};
 
 TEST_F(FakeWorker, proves_a_capture_that_is_self_contained) {
   write(scale_bundle(kMany));
@@ -317,78 +244,6 @@ TEST_F(FakeWorker, a_stray_write_in_a_timed_launch_is_caught_and_put_back) {
   EXPECT_EQ(a.variants.at(0).validation.correctness, Correctness::incorrect)
       << a.variants[0].validation.reason;
   EXPECT_EQ(ask(request("proof")).proof.state, ProofState::equal);
-}
-
-/// Region 1 of the bundles here holds floats.
-replay::Checks numeric(std::optional<validate::Tolerance> tolerance = std::nullopt) {
-  replay::Checks c{.level = validate::Level::numeric, .tolerance = tolerance};
-  for (std::uint32_t region : {0u, 1u})
-    c.types[0].push_back({.region = region,
-                          .size = kElements * 4,
-                          .stride = 4,
-                          .fields = {{0, validate::ElementType::f32, 1, ""}},
-                          .from = "test"});
-  return c;
-}
-
-TEST_F(FakeWorker, a_tolerance_covers_what_varies_and_nothing_more) {
-  TestBundle b = scale_bundle();
-  b.code = bytes_of(program("racy"));  // the last bits of some elements differ from launch to launch
-  write(b);
-  Request r = request("replay", {{}});
-  r.checks = numeric();
-  const Answer own = ask(r);
-  EXPECT_EQ(own.variants.at(0).validation.correctness, Correctness::correct) << own.variants[0].validation.reason;
-  EXPECT_GE(own.variants[0].validation.launches_checked, 135u);
-  EXPECT_TRUE(own.variants[0].validation.oracle.at("half precision"));
-  r.variants = {variant(program("scale"))};
-  const Answer steady = ask(r);
-  EXPECT_EQ(steady.variants.at(0).validation.correctness, Correctness::correct) << steady.variants[0].validation.reason;
-  EXPECT_GT(steady.variants[0].validation.values.different, 0u);
-  for (const char* kernel : {"scale_half", "scale_skip_first", "zeros", "noop", "copy"}) {
-    r.variants = {variant(program(kernel))};
-    EXPECT_EQ(ask(r).variants.at(0).validation.correctness, Correctness::incorrect) << kernel;
-  }
-  r.checks = numeric(validate::Tolerance{0, 1e-12});
-  r.variants = {variant(program("scale"))};
-  const Answer tight = ask(r);
-  EXPECT_EQ(tight.variants.at(0).validation.correctness, Correctness::not_verified);
-  EXPECT_THAT(tight.variants[0].validation.reason, HasSubstr("own results differ from run to run"));
-}
-
-TEST_F(FakeWorker, every_launch_is_held_against_the_tolerance) {
-  write(scale_bundle());
-  Request r = request("replay", {variant(program("scale", "fault wrong_answer at 90\n"))});
-  r.checks = numeric(validate::Tolerance{0, 1e-9});  // less than the bit that is flipped
-  const Answer late = ask(r);
-  EXPECT_EQ(late.variants.at(0).validation.correctness, Correctness::incorrect) << late.variants[0].validation.reason;
-  EXPECT_THAT(late.variants[0].validation.reason, HasSubstr("launch 90"));
-}
-
-TEST_F(FakeWorker, what_depends_on_an_earlier_launch_is_incorrect) {
-  write(scale_bundle());
-  const Answer a = replay_variant(program("remembers", "variable seen 4\n"));
-  EXPECT_EQ(a.variants.at(0).validation.correctness, Correctness::incorrect) << a.variants[0].validation.reason;
-  EXPECT_THAT(a.variants[0].validation.reason, HasSubstr("an earlier launch left in its variable seen"));
-  EXPECT_THAT(a.notes, ::testing::Contains(HasSubstr("gets its first value back before each launch")));
-}
-
-TEST_F(FakeWorker, device_time_that_cannot_be_is_not_verified) {
-  write(scale_bundle());
-  const Answer a = replay_variant(program("scale", "time 1e9\n"));
-  EXPECT_EQ(a.variants.at(0).validation.correctness, Correctness::not_verified) << a.variants[0].validation.reason;
-  EXPECT_THAT(a.variants[0].validation.reason, HasSubstr("on the device, and the host waited"));
-}
-
-TEST_F(FakeWorker, a_race_of_one_launch_in_twenty_is_caught) {
-  write(scale_bundle());
-  int caught = 0;
-  for (int n = 0; n < 8; ++n) {
-    std::string faults;
-    for (int at = 20; at < 200; at += 20) faults += "fault wrong_answer at " + std::to_string(at - n) + "\n";
-    caught += replay_variant(program("scale", faults)).variants.at(0).validation.correctness == Correctness::incorrect;
-  }
-  EXPECT_EQ(caught, 8);
 }
 
 TEST_F(FakeWorker, a_lost_device_is_a_typed_outcome_and_the_worker_leaves) {
