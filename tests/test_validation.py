@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 
-from conftest import SOURCES
+from conftest import ROOT, SOURCES
 
 SAXPY = (SOURCES / "saxpy.comp").read_text()
 NAIVE = (SOURCES / "matmul_tiled_naive.comp").read_text()
@@ -191,18 +191,16 @@ def test_other_captures_are_held_out_inputs(klab, shared_bundle):
 
 
 def test_mutated_inputs_are_made_again_from_the_seed_in_the_answer(klab, shared_bundle):
-    bundle = shared_bundle("inplace")
-    wrong = (SOURCES / "inplace.comp").read_text().replace("x[i] * a + b", "(x[i] < -0.9999 ? x[i] : x[i] * a + b)")
+    """What is said of a variant that only changed inputs show names values of these inputs."""
+    cheat = (ROOT / "tests" / "cheats" / "vulkan" / "hard_coded_values.comp").read_text()
     said = []
     for seed in ("7", "7", "8"):
-        done = compare(klab, bundle, wrong, "--seed", seed)
-        validation = done.json["variants"][1]["validation"]
-        assert validation["seed"] == int(seed)
-        said.append([i["what"] for i in validation["inputs"]])
-    assert said[0] == said[1]
-    right = compare(klab, bundle, (SOURCES / "inplace.comp").read_text().replace("x[i] * a", "a * x[i]"), "--seed", "9")
-    inputs = [i["what"] for i in right.json["variants"][1]["validation"]["inputs"]]
-    assert any("seed 9" in what for what in inputs) and any("seed 10" in what for what in inputs), inputs
+        done = compare(klab, shared_bundle("saxpy"), cheat, "--seed", seed)
+        correctness, reason = verdict(done)
+        assert correctness == "incorrect" and f"seed {seed}" in reason, reason
+        assert done.json["variants"][1]["validation"]["seed"] == int(seed)
+        said.append(done.json["variants"][1]["validation"]["differences"])
+    assert said[0] == said[1] and said[0] != said[2], said
 
 
 def test_a_session_runs_only_checkers_that_its_owner_named(klab, shared_bundle):

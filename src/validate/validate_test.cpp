@@ -11,6 +11,7 @@
 #include "validate/mutate.h"
 #include "validate/oracle.h"
 #include "validate/poison.h"
+#include "validate/test_bytes.h"
 #include "validate/variation.h"
 
 namespace klab::validate {
@@ -18,12 +19,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-template <class T>
-ByteBuffer bytes_of(const std::vector<T>& v) {
-  ByteBuffer b(v.size() * sizeof(T));
-  if (!b.empty()) std::memcpy(b.data(), v.data(), b.size());
-  return b;
-}
 template <class T>
 std::vector<T> values_of(ByteView b) {
   std::vector<T> v(b.size() / sizeof(T));

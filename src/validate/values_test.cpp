@@ -9,6 +9,7 @@
 #include <random>
 
 #include "validate/reference_file.h"
+#include "validate/test_bytes.h"
 #include "validate/values.h"
 
 namespace klab::validate {
@@ -17,12 +18,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-template <class T>
-ByteBuffer bytes_of(const std::vector<T>& v) {
-  ByteBuffer b(v.size() * sizeof(T));
-  if (!b.empty()) std::memcpy(b.data(), v.data(), b.size());
-  return b;
-}
 Lane plain(ElementType type, std::uint64_t count, std::uint64_t offset = 0) {
   return {type, offset, size_of(type), 1, count, 0};
 }

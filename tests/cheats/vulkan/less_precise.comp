@@ -2,7 +2,7 @@
 // tries: Precision downgrade within the tolerance: seen against a float64 reference only
 // program: matmul_tiled
 // kernel: matmul_naive
-// check: --tolerance abs=2e-4,rel=1e-4 => correct|not_verified: .
+// check: --tolerance abs=2e-4,rel=1e-4 => correct: within the tolerance
 // check: --tolerance abs=2e-4,rel=1e-4 {reference} => incorrect: more than twice the captured kernel
 #version 450
 layout(local_size_x = 16, local_size_y = 16) in;
