@@ -6,6 +6,8 @@
 #include <random>
 #include <vector>
 
+#include "measure/random.h"
+
 namespace klab::measure {
 namespace {
 
@@ -19,12 +21,6 @@ double median_of(std::vector<double>& samples) {
   if (samples.size() % 2 != 0) return upper;
   return (*std::max_element(samples.begin(), samples.begin() + static_cast<std::ptrdiff_t>(half)) + upper) /
          2;
-}
-
-// Multiply-shift rather than std::uniform_int_distribution, whose numbers differ between standard libraries:
-// the same seed must give the same interval everywhere.
-std::size_t pick(std::mt19937_64& random, std::size_t n) {
-  return static_cast<std::size_t>((static_cast<unsigned __int128>(random()) * n) >> 64);
 }
 
 double resampled_median(std::span<const double> from, std::vector<double>& scratch, std::mt19937_64& random) {
