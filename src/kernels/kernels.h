@@ -112,6 +112,17 @@ struct PatchPush {
   std::uint32_t count = 0, back = 0;
 };
 
+/// "clock" (CUDA only). Binding 0: ClockReading[]. Any grid: each block reads the counters of the multiprocessor that it runs
+/// on and writes them to element `first` + its number; those that no block came to stay as they were.
+struct ClockReading {
+  std::uint64_t cycles = 0, nanoseconds = 0;
+};
+struct ClockPush {
+  std::uint32_t first = 0;
+};
+inline constexpr std::uint32_t kClockProcessors = 512;  // more are left out
+inline constexpr std::uint32_t kClockBlocks = 1024;     // some for each multiprocessor
+
 /// Workgroups in x for a striding kernel over `bytes`: enough for any GPU, at most 65,535.
 constexpr std::uint32_t striding_grid(std::uint64_t bytes) {
   const std::uint64_t groups = (bytes / 4 + kThreads - 1) / kThreads;

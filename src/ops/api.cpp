@@ -88,7 +88,7 @@ constexpr Verb kVerbs[] = {
     {"source.write", "write out the source that the bundle itself holds", Uses::compiler, false, source_write},
     {"build", "build a variant of the captured kernel", Uses::compiler, false, run_build},
     {"replay", "run the captured dispatch alone, timed and validated", Uses::device, false, run_replay},
-    {"compare", "judge a variant: is it right, and how do its times compare", Uses::device, false, run_compare},
+    {"compare", "judge a variant: is it right, and is it faster", Uses::device, false, run_compare},
 };
 
 }  // namespace

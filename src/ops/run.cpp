@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "ops/floors.h"
+
 namespace klab::ops {
 namespace {
 
@@ -41,9 +43,8 @@ Error error_of(replay::Outcome outcome, const std::optional<Error>& error, const
   return Error{code_of(outcome), fmt::format("the replay ended with {}", to_string(outcome)), "", 0};
 }
 
-/// Mode honesty: what ran must be what was asked. Interleaving needs whole ABBA blocks, so a comparison may
-/// run a few launches more than asked, never fewer.
-Status check_mode(const replay::Conditions& asked, const replay::Answer& answer, bool interleaved) {
+/// Mode honesty: what ran must be what was asked. How many launches a comparison has is its protocol's to say.
+Status check_mode(const replay::Conditions& asked, const replay::Answer& answer, bool counted) {
   const replay::Conditions& ran = answer.ran;
   std::string differs;
   auto compare = [&](const char* what, const std::string& a, const std::string& b) {
@@ -53,7 +54,7 @@ Status check_mode(const replay::Conditions& asked, const replay::Answer& answer,
   compare("cache", to_string(asked.cache), to_string(ran.cache));
   compare("memory", asked.memory.empty() ? "as captured" : asked.memory,
           ran.memory.empty() ? "as captured" : ran.memory);
-  if (!interleaved || ran.iterations < asked.iterations)
+  if (counted && ran.iterations != asked.iterations)
     compare("iterations", std::to_string(asked.iterations), std::to_string(ran.iterations));
   if (asked.flush_mb != 0) compare("flush", std::to_string(asked.flush_mb), std::to_string(ran.flush_mb));
   if (asked.mode == replay::Mode::repeats)
@@ -189,7 +190,7 @@ Result<Replayed> replay_dispatch(Lab& lab, const ReplayRequest& request) {
     run.outcome = replay::Outcome::failed;
   if (run.outcome == replay::Outcome::ok) run.outcome = done.variant().outcome;
   const bool ran = run.outcome == replay::Outcome::ok;
-  Status honest = ran ? check_mode(request.conditions, done.answer, false) : Status{};
+  Status honest = ran ? check_mode(request.conditions, done.answer, true) : Status{};
   if (!honest) run.outcome = replay::Outcome::refused;
   if (ran) {
     done.summary = summary_of(done.answer);
@@ -229,12 +230,22 @@ Result<Compared> compare_variants(Lab& lab, const CompareRequest& request) {
                       .variants = {a.code, b.code},
                       .conditions = request.conditions,
                       .seed = request.checks.seed,
+                      .comparing = {.measure_s = request.measure_s, .margin = request.margin, .floors = known_floors()},
                       .budget_s = request.budget_s};
+  // Validation, perhaps the floor, the measuring itself; each may overrun a little.
+  if (const double needed = 30 + 2.6 * request.measure_s; request.measure_s > 0 && needed > request.budget_s)
+    return fail(ErrorCode::usage,
+                fmt::format("measuring for {:g} s needs a worker budget of {:.0f} s, there are {:g}", request.measure_s, needed,
+                            request.budget_s),
+                "a smaller --budget, or a larger --worker-budget");
+  job.conditions.iterations = 1;  // how many there are is the protocol's to say
   KLAB_TRY(job.checks, resolve_checks(lab, opened, request.dispatch, request.checks));
   Compared done;
   done.kernel = opened.dispatch(request.dispatch).name;
   done.dispatch = request.dispatch;
   KLAB_TRY(done.answer, lab.ask(job));
+  if (const Status kept = keep_floor(done.answer.comparison); !kept)
+    done.answer.notes.push_back("the floor was not kept for the next comparison: " + kept.error().what);
   const auto& variants = done.answer.variants;
   session::VerdictRow verdict{.bundle = opened.id, .dispatch = request.dispatch, .variant = b.row->id};
   verdict.session = lab.session;
@@ -258,7 +269,7 @@ Result<Compared> compare_variants(Lab& lab, const CompareRequest& request) {
         fmt::format("{}: {}", to_string(variants[1].outcome),
                     variants[1].error ? variants[1].error->what : "no further word from the driver");
   } else {
-    if (const Status honest = check_mode(request.conditions, done.answer, true); !honest) {
+    if (const Status honest = check_mode(job.conditions, done.answer, false); !honest) {
       // Refused, and stored as that: no verdict comes of it.
       KLAB_TRY_VOID(store->add_run({.bundle = opened.id,
                                     .dispatch = request.dispatch,
@@ -279,9 +290,11 @@ Result<Compared> compare_variants(Lab& lab, const CompareRequest& request) {
       if (variants[0].code_hash == variants[1].code_hash && same_launch) {
         verdict.speed = validate::Speed::identical;
         verdict.reason += "; same code and launch, so times are not compared";
-      } else if (!variants[0].samples_ns.empty() && !variants[1].samples_ns.empty()) {
-        done.ratio = measure::median_ratio(variants[0].samples_ns, variants[1].samples_ns, job.seed);
-        verdict.ratio = done.ratio->ratio;
+      } else if (done.answer.comparison.is_object()) {
+        KLAB_TRY(done.comparison, decode_json<measure::Comparison>(done.answer.comparison, "the worker's comparison"));
+        const measure::Conclusion& c = done.comparison->conclusion;
+        from_string(to_string(c.verdict), verdict.speed);
+        verdict.ratio = c.interval.ratio;
       }
     }
   }
@@ -338,9 +351,11 @@ void to_json(Json& j, const Compared& v) {
            {"b", v.b},
            {"variants", v.answer.variants},
            {"notes", v.answer.notes},
-           {"outcome", v.answer.outcome},
-           {"claim", "none: interleaved medians rank, they do not prove"}};
-  if (v.ratio) j["ratio"] = *v.ratio;
+           {"outcome", v.answer.outcome}};
+  if (!v.comparison) return;
+  j["comparison"] = v.answer.comparison;
+  j["ratio"] = v.comparison->conclusion.interval;
+  j["headline"] = v.comparison->conclusion.headline;
 }
 
 }  // namespace klab::ops

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Verbs that use the device: replay, compare, devices.
 #pragma once
+#include "measure/comparison.h"
 #include "measure/summary.h"
 #include "ops/checks.h"
 #include "ops/lab.h"
@@ -52,6 +53,8 @@ struct CompareRequest {
   replay::Conditions conditions;
   std::string device;
   CheckText checks;
+  double measure_s = 10;  // replay::Comparing::measure_s
+  double margin = 0.005;
   double budget_s = 600;
 };
 struct Compared {
@@ -60,10 +63,10 @@ struct Compared {
   session::VerdictRow verdict;
   replay::Answer answer;  // variants: A (reference), B
   measure::Summary a, b;
-  std::optional<measure::Ratio> ratio;  // only of a correct variant
+  std::optional<measure::Comparison> comparison;  // only of a correct variant that is not `identical`
 };
 void to_json(Json& j, const Compared& v);
-/// Correctness first; times only of a correct variant; interleaved medians and no claim of speed.
+/// Correctness first; a verdict on speed only of a correct variant, by the protocol of docs/measuring.md.
 /// Errors: as replay_dispatch when the reference itself could not run.
 Result<Compared> compare_variants(Lab& lab, const CompareRequest& request);
 

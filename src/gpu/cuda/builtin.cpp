@@ -35,7 +35,7 @@ std::span<const std::byte> CudaDevice::builtin_kernel(std::string_view name) con
   // All of them are one module; what stands for a kernel is its name, and load() knows it by its address.
   static const std::map<std::string, std::string, std::less<>> tokens = [] {
     std::map<std::string, std::string, std::less<>> t;
-    for (const char* n : {"hash", "hash_address", "compare", "compare_values", "flush", "poison", "patch"})
+    for (const char* n : {"hash", "hash_address", "compare", "compare_values", "flush", "poison", "patch", "clock"})
       t[n] = fmt::format("klab_{}", n);
     return t;
   }();
