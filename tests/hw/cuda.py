@@ -21,6 +21,7 @@ import traceback
 import basics
 import cases
 import cheats
+import claims
 import faults
 import measure
 import overhead
@@ -28,8 +29,9 @@ from lab import Context, Failure, Lab, Skip, cut_bytes, find_build, usage
 
 # Groups in the order in which they run. Those that measure run one case at a time, after the others.
 ORDER = ["doctor", "unit", "examples", "faults", "variants", "cheats", "python", "speeds", "overhead", "big-capture", "agreement",
-         "warm", "validation-cost"]
-ALONE = {"doctor", "unit", "speeds", "overhead", "big-capture", "agreement", "warm", "validation-cost"}
+         "warm", "validation-cost", "claims-width", "claims-slowdown", "claims"]
+ALONE = {"doctor", "unit", "speeds", "overhead", "big-capture", "agreement", "warm", "validation-cost", "claims-width",
+         "claims-slowdown", "claims"}
 
 
 class Results:
@@ -136,7 +138,7 @@ def main(argv):
         every = cases.program_cases(self_test=True) + faults.SELF_TEST + measure.SELF_TEST
         order, alone = ["self-test"], set()
     else:
-        every = basics.CASES + cases.program_cases() + faults.CASES + measure.CASES + overhead.CASES + cheats.CASES
+        every = basics.CASES + cases.program_cases() + faults.CASES + measure.CASES + overhead.CASES + cheats.CASES + claims.CASES
         order, alone = ORDER, ALONE
     for words in (arguments.only, arguments.skip):
         for word in filter(None, words.split(",")):
