@@ -285,6 +285,7 @@ void to_json(Json& j, const Answer& v) {
   if (v.proof.state != bundle::ProofState::not_run) j["proof"] = v.proof;
   if (!v.devices.empty()) j["devices"] = v.devices;
   if (!v.comparison.is_null()) j["comparison"] = v.comparison;
+  if (!v.calibration.is_null()) j["calibration"] = v.calibration;
 }
 void from_json(const Json& j, Answer& v) {
   read_required(j, "protocol", v.protocol);
@@ -301,6 +302,7 @@ void from_json(const Json& j, Answer& v) {
   read_optional(j, "variants", v.variants);
   read_optional(j, "proof", v.proof);
   read_optional(j, "devices", v.devices);
+  read_optional(j, "calibration", v.calibration);
   read_optional(j, "wall_ms", v.wall_ms);
   if (j.contains("comparison")) v.comparison = j["comparison"];
 }
