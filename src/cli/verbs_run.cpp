@@ -177,6 +177,9 @@ void print_replay(const Cli& cli, const Json& done, bool validated) {
   const auto s = done.at("summary").get<measure::Summary>();
   fmt::print("  median {} (quartiles {} to {}, min {}, max {}, n {})\n", cli.bold(format_ns(s.median_ns)),
              format_ns(s.q1_ns), format_ns(s.q3_ns), format_ns(s.min_ns), format_ns(s.max_ns), s.count);
+  if (done.contains("throughput") && done["throughput"].contains("per_s"))
+    fmt::print("  back to back: {:.0f} launches/s, {:.2f} us of the host each\n", done["throughput"].value("per_s", 0.0),
+               done["throughput"].value("host_us", 0.0));
   if (done.contains("delta"))
     fmt::print("  {:.3f} x of run {} ({}, same conditions); a difference, not a claim\n",
                done["delta"].value("ratio", 1.0), done["delta"].value("run", 0),

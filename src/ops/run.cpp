@@ -319,7 +319,6 @@ void to_json(Json& j, const Replayed& v) {
            {"ran", v.answer.ran},
            {"samples_ns", variant.samples_ns},
            {"summary", v.summary},
-           {"launch_throughput_per_s", v.summary.median_ns > 0 ? 1e9 / v.summary.median_ns : 0},
            {"captured_bytes", v.answer.captured_bytes},
            {"restored_bytes_per_iteration", variant.restored_bytes_per_iteration},
            {"written_bytes", variant.written_bytes},
@@ -334,6 +333,7 @@ void to_json(Json& j, const Replayed& v) {
   if (v.from_store) j["from_store"] = true;
   if (!variant.replay_averages_ns.empty()) j["replay_averages_ns"] = variant.replay_averages_ns;
   if (!variant.counters.is_null()) j["counters"] = variant.counters;
+  if (!variant.throughput.is_null()) j["throughput"] = variant.throughput;
   if (v.delta)
     j["delta"] = {
         {"run", v.delta->run}, {"variant", v.delta->variant}, {"at", v.delta->at}, {"ratio", v.delta->ratio}};

@@ -253,6 +253,7 @@ void to_json(Json& j, const VariantAnswer& v) {
   if (!v.replay_averages_ns.empty()) j["replay_averages_ns"] = v.replay_averages_ns;
   if (v.error) j["error"] = *v.error;
   if (!v.counters.is_null()) j["counters"] = v.counters;
+  if (!v.throughput.is_null()) j["throughput"] = v.throughput;
 }
 void from_json(const Json& j, VariantAnswer& v) {
   read_optional(j, "label", v.label);
@@ -266,6 +267,7 @@ void from_json(const Json& j, VariantAnswer& v) {
   read_optional(j, "code_hash", v.code_hash);
   read_optional(j, "validation", v.validation);
   if (j.contains("counters")) v.counters = j["counters"];
+  if (j.contains("throughput")) v.throughput = j["throughput"];
 }
 
 void to_json(Json& j, const Answer& v) {

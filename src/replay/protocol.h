@@ -189,6 +189,9 @@ struct VariantAnswer {
   std::string code_hash;            // XXH3-128 of the code object
   /// {"values": {name: number}, "derived": {name: {"value", "unit", "from"}}, "missing": [name], "passes": n}
   Json counters;
+  /// Launches back to back with nothing between them: {"per_s", "host_us" (of the host, each), "launches"}, or {"why"} it
+  /// was not measured.
+  Json throughput;
   Validation validation;
 };
 void to_json(Json& j, const VariantAnswer& v);
