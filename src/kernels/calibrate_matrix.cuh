@@ -2,7 +2,7 @@
 // Matrix instructions of one warp or wave, on operands in registers. Each holds four fragments of A and four of B, of
 // random values, and eight accumulators, so that neighbouring instructions differ in all three.
 #pragma once
-#include "calibrate_device.h"
+#include "calibrate_device.cuh"
 
 // Each type: a fragment's words, accumulator and shape, and whether this device has it.
 struct Mma {

@@ -2,7 +2,7 @@
 // Read, write, copy and triad. A thread has `unroll` independent accesses under way; neighbours in a warp touch
 // neighbours in memory.
 #pragma once
-#include "calibrate_device.h"
+#include "calibrate_device.cuh"
 
 enum class Hint { streaming, cached };  // cached: in the last level, but not nearer to the cores
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chains of dependent multiply-adds, x = x * multiplier + addend: enough of them a thread that none waits.
 #pragma once
-#include "calibrate_device.h"
+#include "calibrate_device.cuh"
 
 constexpr int kChains = 8, kSteps = 16;  // kCalibrationChains, kCalibrationSteps
 
@@ -55,7 +55,6 @@ struct Int8 {
   }
   static KLAB_INLINE u32 bits(Value v) { return v; }
 };
-#define KLAB_HAS_INT8 1
 #else
 struct Fp16 {
   using Value = __half2;
@@ -74,7 +73,6 @@ struct Bf16 {
   static KLAB_INLINE u32 bits(Value v) { return *reinterpret_cast<u32*>(&v); }
 };
 #endif
-#define KLAB_HAS_INT8 1
 struct Int8 {
   using Value = u32;
   static constexpr u32 kOperations = 8;

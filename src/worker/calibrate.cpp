@@ -152,7 +152,9 @@ Result<Json> calibrate(Gpu& gpu, const Deadline& deadline, const OnStep& on_step
   KLAB_TRY_VOID(calibrate_launches(bench));
   KLAB_TRY_VOID(calibrate_memory(bench));
   KLAB_TRY_VOID(calibrate_compute(bench));
-  return std::move(bench).answer();
+  Json answer = std::move(bench).answer();
+  answer["last_level_cache"] = gpu.abilities().last_level_cache;
+  return answer;
 }
 
 }  // namespace klab::worker
