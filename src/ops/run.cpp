@@ -252,6 +252,10 @@ Result<Compared> compare_variants(Lab& lab, const CompareRequest& request) {
   if (const Status kept = keep_floor(done.answer.comparison); !kept)
     done.answer.notes.push_back("the floor was not kept for the next comparison: " + kept.error().what);
   const auto& variants = done.answer.variants;
+  // Refused as a whole, by neither variant's fault.
+  if (done.answer.outcome != replay::Outcome::ok && done.answer.error && variants.size() == 2 &&
+      variants[0].outcome == replay::Outcome::ok && variants[1].outcome == replay::Outcome::ok)
+    return fail(error_of(done.answer.outcome, done.answer.error, opened.reader.path()));
   session::VerdictRow verdict{.bundle = opened.id, .dispatch = request.dispatch, .variant = b.row->id};
   verdict.session = lab.session;
   verdict.conditions = done.answer.ran;

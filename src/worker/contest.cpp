@@ -65,14 +65,17 @@ class Contest {
       if (done_.inconsistent.empty()) done_.inconsistent = facts.inconsistent;
       const auto now = measure::conclude(done_.comparison.design, done_.comparison.blocks, false);
       say(p + 1, now);
-      if (now.decided || stopped() || over() || wrong()) break;
+      if (now.decided || stopped() || over(p + 1) || wrong()) break;
     }
     return finish();
   }
 
  private:
   bool stopped() const { return setup_.stop && setup_.stop(); }
-  bool over() const { return since(start_) > budget_ * kOverrun; }
+  /// Fewer placements than an interval needs are never left at.
+  bool over(std::uint32_t placements) const {
+    return placements >= measure::kFewestPlacements && since(start_) > budget_ * kOverrun;
+  }
   bool wrong() const {
     return !done_.outside.empty() || !done_.pair[0].wrong_launch.empty() || !done_.pair[1].wrong_launch.empty();
   }
@@ -175,7 +178,9 @@ class Contest {
                                        : static_cast<std::uint32_t>(
                                              std::clamp(p, double{measure::kFewestPlacements}, double{measure::kMostPlacements}));
     const double room = (left / placements_ - each) / block;
-    blocks_ = how_.blocks != 0 ? how_.blocks : static_cast<std::uint32_t>(std::clamp(room, double{kFewestBlocks}, double{kMostBlocks}));
+    // Six blocks in each, unless even the fewest placements have no time for them.
+    const double fewest = placements_ == measure::kFewestPlacements ? 1 : kFewestBlocks;
+    blocks_ = how_.blocks != 0 ? how_.blocks : static_cast<std::uint32_t>(std::clamp(room, fewest, double{kMostBlocks}));
     done_.comparison.design.looks = measure::looks_for(placements_);
     order_ = measure::balanced_order(placements_ * blocks_, setup_.seed);
     done_.facts["launches_per_letter"] = estimate_.launches;
