@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "ops/report.h"
 #include "ops/requests.h"
 #include "ops/session.h"
 
@@ -60,8 +61,11 @@ Result<Json> source_find(Lab& lab, const Json& arguments) {
 Result<Json> source_select(Lab& lab, const Json& arguments) {
   std::string bundle, file;
   compile::Options options;
-  KLAB_TRY_VOID(
-      Fields(arguments, "source.select").need("bundle", bundle).need("file", file).take("options", options).done());
+  KLAB_TRY_VOID(Fields(arguments, "source.select")
+                    .need("bundle", bundle)
+                    .need("file", file)
+                    .take("options", options)
+                    .done());
   KLAB_TRY_VOID(select_source(lab, bundle, file, options));
   return Json{{"selected", file}};
 }
@@ -80,15 +84,45 @@ Result<Json> source_write(Lab& lab, const Json& arguments) {
   return Json{{"file", written.file}, {"language", written.language}, {"from", written.from}};
 }
 
+/// With "html" or "data" files are written; without them the whole report is the answer.
+Result<Json> run_report(Lab& lab, const Json& arguments) {
+  std::string bundle, html, data;
+  ReportRequest request;
+  bool replace = false;
+  KLAB_TRY_VOID(Fields(arguments, "report")
+                    .take("bundle", bundle)
+                    .take("comparison", request.comparison)
+                    .take("html", html)
+                    .take("data", data)
+                    .take("replace", replace)
+                    .done());
+  for (const std::string* path : {&bundle, &html, &data})
+    if (!path->empty() && !fs::path(*path).is_absolute())
+      return fail(ErrorCode::usage, *path + " is not an absolute path", "paths of a verb are absolute");
+  request.bundle = bundle;
+  if (html.empty() && data.empty()) {
+    KLAB_TRY(Json report, make_report(lab, request));
+    return Json{{"report", std::move(report)}};
+  }
+  KLAB_TRY(const WrittenReport done,
+           write_report(lab, request, {.html = html, .data = data, .replace = replace}));
+  return Json{{"comparison", done.report.at("verdict").at("comparison")},
+              {"verdict", done.report.at("verdict")},
+              {"html", done.html.string()},
+              {"data", done.data.string()}};
+}
+
 constexpr Verb kVerbs[] = {
     {"devices", "GPUs that can be replayed on", Uses::device, true, devices},
     {"prove", "run the proof replay of a captured dispatch again", Uses::device, false, run_prove},
     {"source.find", "candidates for the kernel's source under a folder", Uses::compiler, false, source_find},
     {"source.select", "say which file the source is", Uses::nothing, false, source_select},
-    {"source.write", "write out the source that the bundle itself holds", Uses::compiler, false, source_write},
+    {"source.write", "write out the source that the bundle itself holds", Uses::compiler, false,
+     source_write},
     {"build", "build a variant of the captured kernel", Uses::compiler, false, run_build},
     {"replay", "run the captured dispatch alone, timed and validated", Uses::device, false, run_replay},
     {"compare", "judge a variant: is it right, and is it faster", Uses::device, false, run_compare},
+    {"report", "a comparison as a page and as data that can be checked", Uses::nothing, false, run_report},
 };
 
 }  // namespace
@@ -111,11 +145,13 @@ const Verb* find_verb(std::string_view name) {
 Result<Json> call(Lab& lab, std::string_view name, const Json& arguments) {
   const Verb* verb = find_verb(name);
   if (verb == nullptr)
-    return fail(ErrorCode::usage, fmt::format("there is no verb \"{}\"", name.substr(0, 80)), "klab --help names them");
+    return fail(ErrorCode::usage, fmt::format("there is no verb \"{}\"", name.substr(0, 80)),
+                "klab --help names them");
   try {
     return verb->run(lab, arguments);
   } catch (const std::exception& e) {
-    return fail(ErrorCode::internal, fmt::format("{}: {}", name, e.what()), "this is a bug of klab: please report it");
+    return fail(ErrorCode::internal, fmt::format("{}: {}", name, e.what()),
+                "this is a bug of klab: please report it");
   }
 }
 
