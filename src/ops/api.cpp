@@ -61,11 +61,8 @@ Result<Json> source_find(Lab& lab, const Json& arguments) {
 Result<Json> source_select(Lab& lab, const Json& arguments) {
   std::string bundle, file;
   compile::Options options;
-  KLAB_TRY_VOID(Fields(arguments, "source.select")
-                    .need("bundle", bundle)
-                    .need("file", file)
-                    .take("options", options)
-                    .done());
+  KLAB_TRY_VOID(
+      Fields(arguments, "source.select").need("bundle", bundle).need("file", file).take("options", options).done());
   KLAB_TRY_VOID(select_source(lab, bundle, file, options));
   return Json{{"selected", file}};
 }
@@ -117,8 +114,7 @@ constexpr Verb kVerbs[] = {
     {"prove", "run the proof replay of a captured dispatch again", Uses::device, false, run_prove},
     {"source.find", "candidates for the kernel's source under a folder", Uses::compiler, false, source_find},
     {"source.select", "say which file the source is", Uses::nothing, false, source_select},
-    {"source.write", "write out the source that the bundle itself holds", Uses::compiler, false,
-     source_write},
+    {"source.write", "write out the source that the bundle itself holds", Uses::compiler, false, source_write},
     {"build", "build a variant of the captured kernel", Uses::compiler, false, run_build},
     {"replay", "run the captured dispatch alone, timed and validated", Uses::device, false, run_replay},
     {"compare", "judge a variant: is it right, and is it faster", Uses::device, false, run_compare},
@@ -145,13 +141,11 @@ const Verb* find_verb(std::string_view name) {
 Result<Json> call(Lab& lab, std::string_view name, const Json& arguments) {
   const Verb* verb = find_verb(name);
   if (verb == nullptr)
-    return fail(ErrorCode::usage, fmt::format("there is no verb \"{}\"", name.substr(0, 80)),
-                "klab --help names them");
+    return fail(ErrorCode::usage, fmt::format("there is no verb \"{}\"", name.substr(0, 80)), "klab --help names them");
   try {
     return verb->run(lab, arguments);
   } catch (const std::exception& e) {
-    return fail(ErrorCode::internal, fmt::format("{}: {}", name, e.what()),
-                "this is a bug of klab: please report it");
+    return fail(ErrorCode::internal, fmt::format("{}: {}", name, e.what()), "this is a bug of klab: please report it");
   }
 }
 
