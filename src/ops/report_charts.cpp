@@ -145,7 +145,10 @@ ReportView::ReportView(const Json& r)
 
 std::string percent_text(double share) {
   const double percent = 100 * share;
-  return fmt::format("{:.{}f} %", percent, std::abs(percent) < 0.095 ? 3 : std::abs(percent) < 99.5 ? 2 : 0);
+  return fmt::format("{:.{}f}\u00a0%", percent,
+                     std::abs(percent) < 0.095  ? 3
+                     : std::abs(percent) < 99.5 ? 2
+                                                : 0);
 }
 
 std::string interval_chart(const ReportView& view, double width) {
@@ -180,7 +183,10 @@ std::string interval_chart(const ReportView& view, double width) {
   svg.text(x(1), 16, "middle", "tick",
            x(1 + delta) - x(1 - delta) > 90 ? fmt::format("1 \u00b1 {}", percent_text(delta)) : "1");
   const auto row = [&](double y, const measure::Interval& i, std::string_view name, std::string_view style) {
-    if (!narrow) svg.text(f.left - 10, y + 4, "end", "name", name);
+    if (!narrow)
+      svg.text(f.left - 10, y + 4, "end", "name", name);
+    else if (c.cycles)
+      svg.text(x(i.ratio), y - 11, "middle", "tick", name);
     svg.line(x(i.low), y, x(i.high), y, fmt::format("reach {}", style));
     for (const double end : {i.low, i.high})
       svg.line(x(end), y - 8, x(end), y + 8, fmt::format("reach {}", style));
@@ -261,8 +267,8 @@ std::string distribution_chart(const ReportView& view, double width) {
              fmt::format("median {}", format_ns(middle)));
     svg.text(f.left - 8, base - 4, "end", which == 0 ? "letter a" : "letter b", letter);
     if (outside[which] != 0)
-      svg.text(to_left ? f.left + 4 : f.right, base - height + 12, to_left ? "start" : "end", "tick",
-               fmt::format("{} outside", outside[which]));
+      svg.text(to_left ? f.left + 4 : f.right, base - height + (f.narrow ? 28 : 12),
+               to_left ? "start" : "end", "tick", fmt::format("{} outside", outside[which]));
   }
   f.x_axis(svg, x, unit, fmt::format("time of a launch, {}", unit_name));
   return svg.str();
@@ -306,7 +312,12 @@ std::string ratio_chart(const ReportView& view, double width) {
     else
       svg.cross(x(b.at_s), y(ratio), 3, "gone", tip);
   }
+  const std::uint32_t counted = view.comparison->conclusion.placements;
   for (std::size_t i = 0; i < blocks.size();) {
+    if (i != 0 && blocks[i - 1].placement < counted && blocks[i].placement >= counted) {
+      svg.line(x(blocks[i].at_s) - 2, f.top, x(blocks[i].at_s) - 2, f.bottom, "edge");
+      svg.text(x(blocks[i].at_s) + 4, f.bottom - 6, "start", "tick", "after the decision \u2192");
+    }
     std::size_t end = i, n = 0;
     double sum = 0;
     for (; end < blocks.size() && blocks[end].placement == blocks[i].placement; ++end)
@@ -364,12 +375,11 @@ struct Track {
   const char *member, *name, *unit;
   double scale;
 };
-constexpr Track kTracks[] = {
-    {"sm_mhz", "clock of the processors", "MHz", 1},
-    {"memory_mhz", "clock of the memory", "MHz", 1},
-    {"power_w", "power", "W", 1},
-    {"temperature_c", "temperature", "\u00b0C", 1},
-    {"waiting_share", "share of time in which other programs had the processors", "%", 100}};
+constexpr Track kTracks[] = {{"sm_mhz", "clock of the processors", "MHz", 1},
+                             {"memory_mhz", "clock of the memory", "MHz", 1},
+                             {"power_w", "power", "W", 1},
+                             {"temperature_c", "temperature", "\u00b0C", 1},
+                             {"waiting_share", "processors taken by other programs", "%", 100}};
 
 std::string track_chart(const ReportView& view, const Track& track, double width, bool last) {
   std::vector<double> values;

@@ -123,8 +123,9 @@ std::string cards(const ReportView& v) {
   }
   html += card("Correctness", foreign(at(v.report, "verdict", "correctness")),
                validation.is_object()
-                   ? fmt::format("{} on {} inputs", text(at(validation, "level")).substr(0, 20),
-                                 text(at(validation, "inputs_tried")).substr(0, 20))
+                   ? fmt::format("{} on {} input{}", text(at(validation, "level")).substr(0, 20),
+                                 text(at(validation, "inputs_tried")).substr(0, 20),
+                                 at(validation, "inputs_tried") == 1 ? "" : "s")
                    : "");
   return "<dl class=\"cards\">" + html + "</dl>";
 }
@@ -198,18 +199,23 @@ std::string clocks_section(const ReportView& v) {
   std::string html;
   if (source.empty() || source == "none") {
     html = clocks.empty() || clocks == "not observed"
-               ? fmt::format("<p><strong>Clocks were not observed.</strong> {}</p>",
-                             at(environment, "why").is_null() ? std::string("The report does not say why.")
-                                                              : foreign(at(environment, "why")) + ".")
+               ? fmt::format("<p><strong>Clocks were not observed</strong>{}.</p>",
+                             at(environment, "why").is_null() ? " (the report does not say why)"
+                                                              : ": " + foreign(at(environment, "why")))
                : fmt::format("<p>Clocks were {}.</p>", foreign(at(j, "clocks")));
   } else {
     html = fmt::format("<p>Observed by {}, never changed; one sample for each block.</p>",
                        foreign(at(environment, "source")));
   }
-  html += figure(v, clock_charts,
-                 fmt::format("A cross is a sample with a reason for a lower clock, or a slowdown; point at "
-                             "it to read it. {} &#160; {}",
-                             kKeyA, kKeyB));
+  std::string caption;
+  if (std::any_of(v.environment.begin(), v.environment.end(),
+                  [](const Json* s) { return at(*s, "reasons").is_array(); }))
+    caption =
+        "<span class=\"key cross\">\u00d7</span> a reason for a lower clock was given: point at it to read "
+        "it. ";
+  if (v.comparison && !v.comparison->blocks.empty() && v.comparison->blocks[0].a[0].clock_mhz)
+    caption += fmt::format("Clocks of letters: {} &#160; {}", kKeyA, kKeyB);
+  html += figure(v, clock_charts, caption);
   if (v.comparison && v.comparison->conclusion.cycles) {
     const auto& c = *v.comparison->conclusion.cycles;
     html += fmt::format(

@@ -26,7 +26,7 @@ pre{background:var(--soft);border:1px solid var(--line);border-radius:6px;paddin
 .card dd.more{font-size:13px;font-weight:400;color:var(--dim)}
 figure{margin:10px 0 18px}figcaption{margin-top:4px}svg{display:block;max-width:100%;height:auto}.small{display:none}
 table{border-collapse:collapse;font-size:14px;margin:8px 0;font-variant-numeric:tabular-nums}
-th,td{text-align:left;vertical-align:top;padding:4px 14px 4px 0;border-bottom:1px solid var(--line);overflow-wrap:anywhere}
+th,td{text-align:left;vertical-align:top;padding:4px 14px 4px 0;border-bottom:1px solid var(--line)}.facts td{overflow-wrap:anywhere}
 th{font-weight:500;color:var(--dim)}td.n{text-align:right;overflow-wrap:normal;white-space:nowrap}.facts{width:100%}.facts th[scope=row]{width:170px}.scroll{overflow-x:auto}
 details td{font-size:13px}tr.gone td{color:var(--dim)}summary{cursor:pointer;font-weight:600;padding:10px 0}
 .key{display:inline-block;width:10px;height:10px;background:var(--mark)}.key.round{border-radius:50%}.key.a{background:var(--a)}.key.b{background:var(--b)}

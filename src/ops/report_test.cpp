@@ -225,10 +225,10 @@ TEST(Html, asks_for_nothing_from_outside) {
 TEST(Html, says_the_verdict_and_the_bound_that_is_nearer_to_one) {
   const Json report = drawn();
   const double high = report["comparison"]["conclusion"]["interval"]["high"];
-  EXPECT_THAT(report_html(report, "x"), HasSubstr(fmt::format("B wide is faster: at least {:.2f} % less time", 100 * (1 - high))));
+  EXPECT_THAT(report_html(report, "x"), HasSubstr(fmt::format("B wide is faster: at least {:.2f}\u00a0% less time", 100 * (1 - high))));
   EXPECT_THAT(report_html(drawn({.ratio = 1.2}), "x"), HasSubstr("B wide is slower: at least"));
   EXPECT_THAT(report_html(drawn({.drop_every = 2}), "x"), HasSubstr("No claim: the device was disturbed"));
-  EXPECT_THAT(report_html(drawn({.clocks = false}), "x"), HasSubstr("Clocks were not observed."));
+  EXPECT_THAT(report_html(drawn({.clocks = false}), "x"), HasSubstr("Clocks were not observed"));
   Json wrong = report;
   wrong["verdict"]["correctness"] = "incorrect";
   EXPECT_THAT(report_html(wrong, "x"), HasSubstr("B wide is incorrect"));

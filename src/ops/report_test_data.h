@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests and fuzzing: a comparison as a worker would answer it, of times that are drawn, concluded by measure/.
+// For tests and fuzzing: a comparison as a worker would answer it, of times that are drawn, concluded by
+// measure/.
 #pragma once
 #include <cmath>
 #include <random>
@@ -56,7 +57,11 @@ inline ReportParts drawn_parts(const Drawn& d = {}) {
       }
       if (d.drop_every != 0 && n % d.drop_every == 0) b.dropped = "thermal slowdown";
       if (d.clocks) {
-        Json sample{{"at_s", now}, {"sm_mhz", clock}, {"memory_mhz", 3201}, {"power_w", 520 + 40 * now}, {"temperature_c", 41 + 4 * now}};
+        Json sample{{"at_s", now},
+                    {"sm_mhz", clock},
+                    {"memory_mhz", 3201},
+                    {"power_w", 520 + 40 * now},
+                    {"temperature_c", 41 + 4 * now}};
         if (!b.dropped.empty()) sample["reasons"] = {b.dropped};
         log.push_back(std::move(sample));
       }
@@ -67,18 +72,31 @@ inline ReportParts drawn_parts(const Drawn& d = {}) {
   c.conclusion = measure::conclude(c.design, c.blocks, true);
 
   Json comparison = c;
-  comparison.update({{"budget_s", 10},
-                     {"spent_s", {{"warm_up", 1.3}, {"placing", 1.1}, {"all", now}}},
-                     {"launches_per_letter", d.launches},
-                     {"timer_step_ns", kStep},
-                     {"warm_up", {{"seconds", 1.3}, {"settled", true}, {"windows", 13}}},
-                     {"floor", {{"value", c.design.floor}, {"class", "10us-100us cold"}, {"measured", false}, {"at", "2026-01-31T12:00:00Z"}}},
-                     {"placement", "physical pages and what lies before them; virtual addresses are the captured ones"},
-                     {"clocks", d.clocks ? "observed by nvml" : "not observed"}});
-  comparison["environment"] = d.clocks ? Json{{"source", "nvml"}, {"samples", log}, {"limits", {{"driver", "580.95"}, {"power_limit_w", 700}}}}
-                                       : Json{{"source", "none"}, {"why", "libnvidia-ml.so.1 is not there"}, {"samples", log}};
+  comparison.update(
+      {{"budget_s", 10},
+       {"spent_s", {{"warm_up", 1.3}, {"placing", 1.1}, {"all", now}}},
+       {"launches_per_letter", d.launches},
+       {"timer_step_ns", kStep},
+       {"warm_up", {{"seconds", 1.3}, {"settled", true}, {"windows", 13}}},
+       {"floor",
+        {{"value", c.design.floor},
+         {"class", "10us-100us cold"},
+         {"measured", false},
+         {"at", "2026-01-31T12:00:00Z"}}},
+       {"placement", "physical pages and what lies before them; virtual addresses are the captured ones"},
+       {"clocks", d.clocks ? "observed by nvml" : "not observed"}});
+  comparison["environment"] =
+      d.clocks ? Json{{"source", "nvml"},
+                      {"samples", log},
+                      {"limits", {{"driver", "580.95"}, {"power_limit_w", 700}}}}
+               : Json{{"source", "none"}, {"why", "libnvidia-ml.so.1 is not there"}, {"samples", log}};
   replay::Answer answer;
-  answer.device = {.api = "cuda", .name = "NVIDIA H200", .driver = "NVIDIA", .driver_version = "580.95", .uuid = "0011", .type = "discrete"};
+  answer.device = {.api = "cuda",
+                   .name = "NVIDIA H200",
+                   .driver = "NVIDIA",
+                   .driver_version = "580.95",
+                   .uuid = "0011",
+                   .type = "discrete"};
   answer.comparison = std::move(comparison);
   answer.address_mode = replay::AddressMode::exact;
   answer.notes = {"replayed on another device than the captured one"};
@@ -101,11 +119,19 @@ inline ReportParts drawn_parts(const Drawn& d = {}) {
   parts.row.ratio = c.conclusion.interval.ratio;
   parts.row.detail = answer;
   parts.row.at = "2026-02-01T10:00:00Z";
-  parts.bundle = {.id = "b0", .path = "/somewhere/gemm.klab", .kernel = d.kernel, .made_at = "2026-01-31T12:00:00Z"};
-  parts.b = session::VariantRow{.id = "v1", .bundle = "b0", .name = "wide", .language = "cuda", .source_file = "/home/someone/gemm.cu",
-                                .source_hash = "cafe", .code_hash = "00bb", .compiler = "NVRTC 13.0"};
+  parts.bundle = {
+      .id = "b0", .path = "/somewhere/gemm.klab", .kernel = d.kernel, .made_at = "2026-01-31T12:00:00Z"};
+  parts.b = session::VariantRow{.id = "v1",
+                                .bundle = "b0",
+                                .name = "wide",
+                                .language = "cuda",
+                                .source_file = "/home/someone/gemm.cu",
+                                .source_hash = "cafe",
+                                .code_hash = "00bb",
+                                .compiler = "NVRTC 13.0"};
   parts.b->options.include_folders = {"/home/someone/include"};
-  parts.dispatch = bundle::Dispatch{.name = d.kernel, .entry_point = "gemm", .grid = {132, 4, 1}, .block = {256, 1, 1}, .nth = 3};
+  parts.dispatch = bundle::Dispatch{
+      .name = d.kernel, .entry_point = "gemm", .grid = {132, 4, 1}, .block = {256, 1, 1}, .nth = 3};
   return parts;
 }
 
