@@ -14,13 +14,14 @@ using namespace klab;
 
 int main(int argc, char** argv) {
   CLI::App app("klab compare, many times: how often is it wrong, how often does it find what is there");
-  std::string bundle, code, device, floors_file, cache;
+  std::string bundle, code, reference, device, floors_file, cache;
   bool same = false;
   int tries = 20;
   double budget = 10;
   std::uint32_t seed = 1, dispatch = 0;
   app.add_option("bundle", bundle, "NAME.klab")->required();
   app.add_option("--code", code, "B's code object");
+  app.add_option("--reference", reference, "A's code object (default: the captured one)");
   app.add_flag("--same", same, "B is A's own code, with the rule of identity off");
   app.add_option("--tries", tries)->capture_default_str();
   app.add_option("--budget", budget, "seconds of each")->capture_default_str();
@@ -41,7 +42,7 @@ int main(int argc, char** argv) {
   int failed = 0;
   for (int i = 0; i < tries; ++i) {
     replay::Request r{.verb = "compare", .bundle = bundle, .dispatch = dispatch, .device = device};
-    r.variants = {{.label = "A"}, {.label = "B", .code = code}};
+    r.variants = {{.label = "A", .code = reference}, {.label = "B", .code = same ? reference : code}};
     r.validate = !same && i == 0;  // what is timed is right; once is enough
     r.seed = seed + static_cast<std::uint32_t>(i);
     if (cache == "warm") r.conditions.cache = replay::CacheState::warm;

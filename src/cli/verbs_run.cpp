@@ -21,6 +21,7 @@ struct RunOptions {
   std::vector<std::string> counter_names;
   ops::LaunchText launch;
   ops::CheckText checks;
+  ops::WorkText work;
   std::vector<std::string> unseen;
 };
 
@@ -154,6 +155,31 @@ void print_counters(const Json& counters) {
   if (!counters["missing"].empty()) fmt::print("    not on this device: {}\n", counters["missing"].dump());
 }
 
+/// "84.1 % of the speed of light: 3.85 TB/s of 4.58 (memory, 33 % written)".
+void print_roofline(const Cli& cli, const char* what, const Json& r) {
+  if (!r.is_object()) return;
+  if (r.contains("why")) {
+    fmt::print("  {}speed of light: not shown, {}\n", what, r.value("why", ""));
+    return;
+  }
+  std::string text;
+  if (r.contains("achieved_gbs"))
+    text += fmt::format("{:.4g} GB/s", r.value("achieved_gbs", 0.0)) +
+            (r.contains("memory_roof_gbs") ? fmt::format(" of {:.4g} ({})", r.value("memory_roof_gbs", 0.0), r.value("memory_roof", "")) : "");
+  if (r.contains("achieved_gflops"))
+    text += (text.empty() ? "" : "; ") + fmt::format("{:.4g} GFLOP/s", r.value("achieved_gflops", 0.0)) +
+            (r.contains("compute_roof_gflops") ? fmt::format(" of {:.4g} ({})", r.value("compute_roof_gflops", 0.0), r.value("compute_roof", ""))
+                                               : "");
+  if (r.contains("share"))
+    fmt::print("  {}{} of the speed of light, bound by {}: {}; work by {}\n", what, cli.bold(fmt::format("{:.1f} %", 100 * r.value("share", 0.0))),
+               r.value("bound", "?"), text, r["work"].value("source", "?"));
+  else
+    fmt::print("  {}{}; work by {}\n", what, text, r["work"].value("source", "?"));
+  if (r.value("impossible", false)) fmt::print("  {}: {}\n", cli.bad("impossible"), r.value("sentence", ""));
+  if (r.contains("notes"))
+    for (const Json& note : r["notes"]) fmt::print("    {}\n", note.get<std::string>());
+}
+
 int correctness_exit(validate::Correctness c, replay::Outcome outcome) {
   if (c == validate::Correctness::correct) return 0;
   if (c == validate::Correctness::failed && outcome != replay::Outcome::ok)
@@ -170,13 +196,16 @@ void print_notes(const Json& answer) {
   for (const Json& note : answer.at("notes")) fmt::print("  note: {}\n", note.get<std::string>());
 }
 
-void print_replay(const Cli& cli, const Json& done, bool validated) {
+void print_replay(const Cli& cli, const Json& done, bool validated, bool asked_of_roofline) {
   fmt::print("{} [{}] on {}\n", cli.bold(done.at("kernel").get<std::string>()),
              done.at("variant").get<std::string>(), done.at("device").value("name", ""));
   fmt::print("  {}\n", conditions_text(done));
   const auto s = done.at("summary").get<measure::Summary>();
   fmt::print("  median {} (quartiles {} to {}, min {}, max {}, n {})\n", cli.bold(format_ns(s.median_ns)),
              format_ns(s.q1_ns), format_ns(s.q3_ns), format_ns(s.min_ns), format_ns(s.max_ns), s.count);
+  if (done.contains("throughput") && done["throughput"].contains("per_s"))
+    fmt::print("  back to back: {:.0f} launches/s, {:.2f} us of the host each\n", done["throughput"].value("per_s", 0.0),
+               done["throughput"].value("host_us", 0.0));
   if (done.contains("delta"))
     fmt::print("  {:.3f} x of run {} ({}, same conditions); a difference, not a claim\n",
                done["delta"].value("ratio", 1.0), done["delta"].value("run", 0),
@@ -205,6 +234,8 @@ void print_replay(const Cli& cli, const Json& done, bool validated) {
     fmt::print("  code: {}{}\n", figures_line(code.get<compile::KernelFacts>()), resources);
   }
   if (done.contains("counters")) print_counters(done["counters"]);
+  if (done.contains("roofline") && (asked_of_roofline || done["roofline"].contains("achieved_gbs") || done["roofline"].contains("achieved_gflops")))
+    print_roofline(cli, "", done["roofline"]);
   if (validated) print_validation(cli, done.at("validation").get<replay::Validation>());
   print_notes(done);
 }
@@ -226,6 +257,7 @@ int do_replay(Cli& cli, const RunOptions& o) {
   auto checks = checks_of(o);
   if (!checks) return cli.report(checks.error());
   arguments.update(*checks);
+  arguments.update(ops::work_arguments(o.work));
   auto done = cli.call(o.session.empty() ? "replay" : "session.run", arguments);
   if (!done) return cli.report(done.error());
   const int code =
@@ -235,7 +267,7 @@ int do_replay(Cli& cli, const RunOptions& o) {
   if (cli.json)
     cli.print_json(o.session.empty() ? "replay" : "session run", std::move(*done));
   else
-    print_replay(cli, *done, !o.no_validate);
+    print_replay(cli, *done, !o.no_validate, !o.work.empty() || !counters_of(o).empty());
   return code;
 }
 
@@ -302,6 +334,7 @@ int do_compare(Cli& cli, const RunOptions& o) {
   auto checks = checks_of(o);
   if (!checks) return cli.report(checks.error());
   arguments.update(*checks);
+  arguments.update(ops::work_arguments(o.work));
   auto answer = cli.call(o.session.empty() ? "compare" : "session.compare", arguments);
   if (!answer) return cli.report(answer.error());
   Json done = std::move(*answer);
@@ -326,6 +359,10 @@ int do_compare(Cli& cli, const RunOptions& o) {
     print_validation(cli, variants.at(1).at("validation").get<replay::Validation>());
   if (timed) {
     print_comparison(cli, done, o.against, name);
+    if (!o.work.empty() && done.contains("roofline")) {
+      print_roofline(cli, "A: ", done["roofline"]["a"]);
+      print_roofline(cli, "B: ", done["roofline"]["b"]);
+    }
     fmt::print("  {}\n", conditions_text(done));
   } else if (speed == validate::Speed::identical) {
     fmt::print("  {}: same code and launch, so times are not compared\n", cli.bold("identical"));
@@ -392,6 +429,11 @@ void add_condition_options(CLI::App* verb, RunOptions& o, bool of_session, bool 
       ->allow_extra_args(false);
   verb->add_flag("!--no-other-captures", o.checks.other_captures,
                  "do not judge on the bundle's other dispatches");
+  verb->add_option("--flops", o.work.flops,
+                   "operations of one launch, for its share of the speed of light: 2e9, fp64=1e9, matrix:bf16=1.1e12")
+      ->allow_extra_args(false);
+  verb->add_option("--bytes", o.work.bytes, "bytes of memory that one launch moves: 1.2e9, or read=8e8 and written=4e8")
+      ->allow_extra_args(false);
   verb->add_option("--seed", o.checks.seed, "of mutated inputs and of the order of launches")->capture_default_str();
   verb->add_option(compares ? "--worker-budget" : "--budget,--worker-budget", o.budget_s, "seconds that the worker may take in all")
       ->check(CLI::PositiveNumber)

@@ -34,6 +34,7 @@ void to_json(Json& j, const Abilities& v) {
            {"subgroup_size_control", v.subgroup_size_control},
            {"executable_statistics", v.executable_statistics},
            {"timestamps", v.timestamps},
+           {"compute_units", v.compute_units},
            {"subgroup_size", v.subgroup_size},
            {"min_subgroup_size", v.min_subgroup_size},
            {"max_subgroup_size", v.max_subgroup_size},

@@ -34,6 +34,7 @@ struct Abilities {
   bool bounded_bindings = false;  // what lies behind a binding's range is out of a kernel's reach
   bool unaligned_hashes = false;  // "hash_address" reads from any address, not multiples of 4 only
   bool timestamps = true;              // false: launch_ns are host-clock times of one submission each; say so
+  std::uint32_t compute_units = 0;     // multiprocessors; 0: not known
   std::uint32_t subgroup_size = 0, min_subgroup_size = 0, max_subgroup_size = 0;
   std::uint64_t max_allocation = 0;    // bytes
   std::uint64_t last_level_cache = 0;  // bytes; 0: not known
@@ -93,7 +94,8 @@ struct LaunchSpec {
   std::vector<bundle::SpecConstant> spec_constants;
 
   // CUDA, HIP. A launch of Klab's own kernels has bindings and push_constants there too, and no arguments: each
-  // binding becomes a pointer argument, in order, and push_constants follow as one argument by value.
+  // binding becomes a pointer argument, in order, and push_constants follow as one argument by value. Its block is
+  // kernels::kThreads where none is given.
   bundle::Dim3 block{0, 0, 0}, cluster{0, 0, 0};
   std::vector<std::byte> arguments;  // the whole parameter buffer
   std::vector<bundle::Argument> argument_layout;
@@ -143,6 +145,7 @@ struct Step {
 struct BatchResult {
   std::vector<double> launch_ns;  // of timed launches, in order
   double wall_ns = 0;             // submit to completion, host clock
+  double submit_ns = 0;           // recording and handing over to the driver, host clock
 };
 
 struct Counters {

@@ -91,7 +91,7 @@ class Pool::PooledEngines : public ops::Engines {
   Result<replay::Answer> ask(const replay::Request& request, const replay::OnProgress& progress,
                              const std::function<bool()>& cancelled,
                              const std::function<void(unsigned)>& on_wait) override {
-    const bool works = request.verb != "devices" && request.verb != "stop";
+    const bool works = request.verb != "devices" && request.verb != "identify" && request.verb != "stop";
     const std::string device = works ? pool_->device_of(fingerprint_, request) : std::string();
     std::unique_ptr<DeviceQueue::Turn> turn;
     if (works && !caller_.inside_hold && holds_ == 0) {

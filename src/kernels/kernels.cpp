@@ -5,6 +5,8 @@
 #include <bit>
 #include <cstring>
 
+#include "kernels/calibration.h"
+
 namespace klab::kernels {
 namespace {
 
@@ -16,7 +18,10 @@ struct Embedded {
 #include "kernels_spirv.inc"
 #ifdef KLAB_KERNELS_CUDA
 namespace cuda_code {
-#include "kernels_cuda.inc"
+#include "kernels_klab.inc"
+}
+namespace cuda_calibration {
+#include "kernels_calibrate.inc"
 }
 #endif
 
@@ -67,6 +72,15 @@ std::span<const std::byte> spirv(std::string_view name) {
 std::span<const std::byte> cuda_fatbin() {
 #ifdef KLAB_KERNELS_CUDA
   const Embedded& e = cuda_code::kEmbedded[0];
+  return std::as_bytes(std::span(e.bytes, e.size));
+#else
+  return {};
+#endif
+}
+
+std::span<const std::byte> cuda_calibration_fatbin() {
+#ifdef KLAB_KERNELS_CUDA
+  const Embedded& e = cuda_calibration::kEmbedded[0];
   return std::as_bytes(std::span(e.bytes, e.size));
 #else
   return {};

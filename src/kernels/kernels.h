@@ -11,9 +11,13 @@
 namespace klab::kernels {
 
 /// SPIR-V 1.3 (Vulkan 1.1) of kernel `name`, entry point "main"; an empty span when there is none.
-/// Names: "hash", "hash_address", "compare", "compare_values", "flush", "poison". The bytes live as long as the program.
+/// Names: kToolKernels, and those of calibration.h. The bytes live as long as the program.
 std::span<const std::byte> spirv(std::string_view name);
-/// CUDA fat binary of all kernels (klab.cu; entry points "klab_NAME", and "klab_hash_finish", "klab_gate"
+/// The tools of replay: each API that has any of them has them under these names ("patch" not in Vulkan, "clock" in CUDA only). The
+/// kernels of calibration.h come besides.
+inline constexpr std::string_view kToolKernels[] = {"hash",  "hash_address", "compare", "compare_values",
+                                                    "flush", "poison",       "patch",   "clock"};
+/// CUDA fat binary of all tools (klab.cu; entry points "klab_NAME", and "klab_hash_finish", "klab_gate"
 /// that only gpu/cuda launches); an empty span in a build without nvcc.
 std::span<const std::byte> cuda_fatbin();
 

@@ -48,7 +48,8 @@ const std::vector<std::pair<std::string, std::vector<std::string>>>& actions() {
   static const std::vector<std::string> conditions{"mode",   "iterations", "repeats",        "cache",
                                                    "memory", "flush_mb",   "device",         "budget_s",
                                                    "level",  "types",      "tolerances",     "checker",
-                                                   "seed",   "references", "other_captures", "unseen_launches"};
+                                                   "seed",   "references", "other_captures", "unseen_launches",
+                                                   "flops",  "bytes"};
   const auto with = [](std::vector<std::string> a, const std::vector<std::string>& b) {
     a.insert(a.end(), b.begin(), b.end());
     return a;
@@ -130,6 +131,9 @@ Json action_properties() {
                           {"push_constants", texts("Vulkan: OFFSET=HEX; CUDA: argument bytes")},
                           {"spec_constants", texts("Vulkan: ID=VALUE")}},
                          {})}}},
+      {"flops", texts("run, compare: operations of one launch, for its share of the speed of light: 2e9, fp64=1e9, "
+                      "matrix:bf16=1.1e12")},
+      {"bytes", texts("run, compare: bytes that one launch moves: 1.2e9, or read=8e8 and written=4e8")},
       {"counters", texts("run: hardware counters by the vendor's names, or \"default\"")},
       {"source", text("build, run, compare: a source file within the allowed folders")},
       {"source_text", text("build, run, compare: the variant's source itself", 8u << 20)},

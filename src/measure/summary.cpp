@@ -32,6 +32,18 @@ Summary summarise(std::span<const double> samples_ns) {
   return s;
 }
 
+std::pair<double, double> median_interval(std::span<const double> samples_ns) {
+  if (samples_ns.empty()) return {0, 0};
+  std::vector<double> sorted(samples_ns.begin(), samples_ns.end());
+  std::sort(sorted.begin(), sorted.end());
+  const auto n = static_cast<double>(sorted.size());
+  const double away = 1.96 * std::sqrt(n) / 2;
+  const auto rank = [&](double at) {
+    return sorted[static_cast<std::size_t>(std::clamp(at, 1.0, n)) - 1];
+  };
+  return {rank(std::floor(n / 2 - away)), rank(std::ceil(n / 2 + away) + 1)};
+}
+
 void to_json(Json& j, const Summary& v) {
   j = Json{{"count", v.count},   {"median_ns", v.median_ns}, {"q1_ns", v.q1_ns},     {"q3_ns", v.q3_ns},
            {"min_ns", v.min_ns}, {"max_ns", v.max_ns},       {"mean_ns", v.mean_ns}, {"spread", v.spread}};

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <span>
+#include <utility>
 
 #include "base/json.h"
 
@@ -17,6 +18,9 @@ struct Summary {
 };
 Summary summarise(std::span<const double> samples_ns);
 double quantile(std::span<const double> sorted, double q);
+/// An interval of the median without a distribution: the order statistics that hold it at 95 % (binomial, by its normal
+/// approximation; all of them for fewer than 6). {0, 0} of none.
+std::pair<double, double> median_interval(std::span<const double> samples_ns);
 void to_json(Json& j, const Summary& v);
 void from_json(const Json& j, Summary& v);
 

@@ -42,6 +42,15 @@ TEST(Quantile, ends_are_the_extremes) {
   EXPECT_EQ(quantile({}, 0.5), 0);
 }
 
+TEST(MedianInterval, is_given_by_order_statistics) {
+  // The usual table (n = 20: the 6th and the 15th have 95.9 %): by the approximation the 5th and the 16th.
+  std::vector<double> times(20);
+  for (int i = 0; i < 20; ++i) times[static_cast<std::size_t>(i)] = i + 1;
+  EXPECT_EQ(median_interval(times), (std::pair{5.0, 16.0}));
+  EXPECT_EQ(median_interval(std::vector<double>{3, 1, 2}), (std::pair{1.0, 3.0}));
+  EXPECT_EQ(median_interval({}), (std::pair{0.0, 0.0}));
+}
+
 TEST(Json, carries_units_in_names) {
   const Json j = summarise(std::vector<double>{1, 2, 3});
   EXPECT_EQ(j.at("median_ns"), 2);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "ops/calibrate.h"
 #include "ops/report.h"
 #include "ops/requests.h"
 #include "ops/session.h"
@@ -109,6 +110,24 @@ Result<Json> run_report(Lab& lab, const Json& arguments) {
               {"data", done.data.string()}};
 }
 
+Result<Json> run_calibrate(Lab& lab, const Json& arguments) {
+  CalibrateRequest request;
+  KLAB_TRY_VOID(Fields(arguments, "calibrate")
+                    .take("api", request.api)
+                    .take("device", request.device)
+                    .take("force", request.force)
+                    .take("budget_s", request.budget_s)
+                    .done());
+  KLAB_TRY(const calibrate::Looked looked, calibrate_device(lab, request));
+  return Json{{"calibration", looked.calibration}, {"cached", looked.cached}};
+}
+
+Result<Json> run_show_calibrations(Lab&, const Json& arguments) {
+  std::string api, device;
+  KLAB_TRY_VOID(Fields(arguments, "calibrations").take("api", api).take("device", device).done());
+  return show_calibrations(api, device);
+}
+
 constexpr Verb kVerbs[] = {
     {"devices", "GPUs that can be replayed on", Uses::device, true, devices},
     {"prove", "run the proof replay of a captured dispatch again", Uses::device, false, run_prove},
@@ -119,6 +138,8 @@ constexpr Verb kVerbs[] = {
     {"replay", "run the captured dispatch alone, timed and validated", Uses::device, false, run_replay},
     {"compare", "judge a variant: is it right, and is it faster", Uses::device, false, run_compare},
     {"report", "a comparison as a page and as data that can be checked", Uses::nothing, false, run_report},
+    {"calibrate", "measure what a device attains, or take it from the cache", Uses::device, false, run_calibrate},
+    {"calibrations", "calibrations that are kept; measures nothing", Uses::nothing, true, run_show_calibrations},
 };
 
 }  // namespace

@@ -97,6 +97,7 @@ Result<ReplayRequest> replay_request(const Json& arguments, std::string_view ver
   fields.take("cached", r.cached);
   take_launch(fields, r.launch);
   take_checks(fields, r.checks);
+  take_work(fields, r.work);
   KLAB_TRY_VOID(take_conditions(fields, r.conditions).done());
   KLAB_TRY_VOID(check_conditions(r.conditions));
   r.bundle = bundle;
@@ -111,6 +112,7 @@ Result<CompareRequest> compare_request(const Json& arguments, std::string_view v
   fields.take("dispatch", r.dispatch).take("device", r.device).take("budget_s", r.budget_s);
   fields.take("measure_s", r.measure_s).take("margin", r.margin);
   take_checks(fields, r.checks);
+  take_work(fields, r.work);
   KLAB_TRY_VOID(take_conditions(fields, r.conditions).done());
   KLAB_TRY_VOID(check_conditions(r.conditions));
   if (r.conditions.mode == replay::Mode::repeats)

@@ -91,6 +91,7 @@ std::string run_key(const OpenBundle& opened, const ReplayRequest& request, cons
       {"counters", request.counters},
       {"validate", request.validate},
       {"checks", check_arguments(request.checks)},
+      {"work", work_arguments(request.work)},
       {"device", request.device},
       {"protocol", replay::kProtocolVersion},
       {"klab", KLAB_VERSION}}.dump()));
@@ -138,6 +139,7 @@ Result<Replayed> replay_dispatch(Lab& lab, const ReplayRequest& request) {
   KLAB_TRY(session::Store * store, lab.store());
   KLAB_TRY(Chosen chosen, choose_variant(lab, request.bundle, request.variant));
   KLAB_TRY_VOID(check_code(opened, request.dispatch));
+  KLAB_TRY(const calibrate::Work work, parse_work(request.work));
   Replayed done;
   done.kernel = opened.dispatch(request.dispatch).name;
   done.dispatch = request.dispatch;
@@ -160,6 +162,7 @@ Result<Replayed> replay_dispatch(Lab& lab, const ReplayRequest& request) {
     KLAB_TRY(const bool found, answer_from_store(lab, *store, key, done));
     if (found) {
       done.summary = summary_of(done.answer);
+      done.roofline = place_run(done.answer, 0, work);
       return done;
     }
   }
@@ -194,6 +197,7 @@ Result<Replayed> replay_dispatch(Lab& lab, const ReplayRequest& request) {
   if (!honest) run.outcome = replay::Outcome::refused;
   if (ran) {
     done.summary = summary_of(done.answer);
+    done.roofline = place_run(done.answer, 0, work);
     run.median_ns = done.summary.median_ns;
   }
   run.answer = done.answer;
@@ -240,6 +244,7 @@ Result<Compared> compare_variants(Lab& lab, const CompareRequest& request) {
                 "a smaller --budget, or a larger --worker-budget");
   job.conditions.iterations = 1;  // how many there are is the protocol's to say
   KLAB_TRY(job.checks, resolve_checks(lab, opened, request.dispatch, request.checks));
+  KLAB_TRY(const calibrate::Work work, parse_work(request.work));
   Compared done;
   done.kernel = opened.dispatch(request.dispatch).name;
   done.dispatch = request.dispatch;
@@ -281,6 +286,8 @@ Result<Compared> compare_variants(Lab& lab, const CompareRequest& request) {
                                     .session = lab.session}));
       return fail(honest.error());
     }
+    for (std::size_t i = 0; i < 2; ++i)
+      if (!variants[i].samples_ns.empty()) done.roofline[i] = place_run(done.answer, i, work);
     verdict.correctness = variants[1].validation.correctness;
     verdict.reason = variants[1].validation.reason;
     done.a = measure::summarise(variants[0].samples_ns);
@@ -319,7 +326,6 @@ void to_json(Json& j, const Replayed& v) {
            {"ran", v.answer.ran},
            {"samples_ns", variant.samples_ns},
            {"summary", v.summary},
-           {"launch_throughput_per_s", v.summary.median_ns > 0 ? 1e9 / v.summary.median_ns : 0},
            {"captured_bytes", v.answer.captured_bytes},
            {"restored_bytes_per_iteration", variant.restored_bytes_per_iteration},
            {"written_bytes", variant.written_bytes},
@@ -331,9 +337,11 @@ void to_json(Json& j, const Replayed& v) {
            {"validation", variant.validation},
            {"notes", v.answer.notes},
            {"wall_ms", v.answer.wall_ms}};
+  if (!v.roofline.is_null()) j["roofline"] = v.roofline;
   if (v.from_store) j["from_store"] = true;
   if (!variant.replay_averages_ns.empty()) j["replay_averages_ns"] = variant.replay_averages_ns;
   if (!variant.counters.is_null()) j["counters"] = variant.counters;
+  if (!variant.throughput.is_null()) j["throughput"] = variant.throughput;
   if (v.delta)
     j["delta"] = {
         {"run", v.delta->run}, {"variant", v.delta->variant}, {"at", v.delta->at}, {"ratio", v.delta->ratio}};
@@ -352,6 +360,7 @@ void to_json(Json& j, const Compared& v) {
            {"variants", v.answer.variants},
            {"notes", v.answer.notes},
            {"outcome", v.answer.outcome}};
+  if (!v.roofline[1].is_null()) j["roofline"] = {{"a", v.roofline[0]}, {"b", v.roofline[1]}};
   if (!v.comparison) return;
   j["comparison"] = v.answer.comparison;
   j["ratio"] = v.comparison->conclusion.interval;

@@ -253,6 +253,7 @@ void to_json(Json& j, const VariantAnswer& v) {
   if (!v.replay_averages_ns.empty()) j["replay_averages_ns"] = v.replay_averages_ns;
   if (v.error) j["error"] = *v.error;
   if (!v.counters.is_null()) j["counters"] = v.counters;
+  if (!v.throughput.is_null()) j["throughput"] = v.throughput;
 }
 void from_json(const Json& j, VariantAnswer& v) {
   read_optional(j, "label", v.label);
@@ -266,6 +267,7 @@ void from_json(const Json& j, VariantAnswer& v) {
   read_optional(j, "code_hash", v.code_hash);
   read_optional(j, "validation", v.validation);
   if (j.contains("counters")) v.counters = j["counters"];
+  if (j.contains("throughput")) v.throughput = j["throughput"];
 }
 
 void to_json(Json& j, const Answer& v) {
@@ -285,6 +287,7 @@ void to_json(Json& j, const Answer& v) {
   if (v.proof.state != bundle::ProofState::not_run) j["proof"] = v.proof;
   if (!v.devices.empty()) j["devices"] = v.devices;
   if (!v.comparison.is_null()) j["comparison"] = v.comparison;
+  if (!v.calibration.is_null()) j["calibration"] = v.calibration;
 }
 void from_json(const Json& j, Answer& v) {
   read_required(j, "protocol", v.protocol);
@@ -301,6 +304,7 @@ void from_json(const Json& j, Answer& v) {
   read_optional(j, "variants", v.variants);
   read_optional(j, "proof", v.proof);
   read_optional(j, "devices", v.devices);
+  read_optional(j, "calibration", v.calibration);
   read_optional(j, "wall_ms", v.wall_ms);
   if (j.contains("comparison")) v.comparison = j["comparison"];
 }

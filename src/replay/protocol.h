@@ -116,10 +116,12 @@ void from_json(const Json& j, Comparing::Floor& v);
 /// verb "replay": variants has one. verb "compare": variants[0] is A (the reference), variants[1] is B; their
 /// launches take turns in blocks of four letters, in one worker and the same layouts.
 struct Request {
-  std::string verb;            // "devices", "replay", "compare", "proof", "stop"
+  std::string verb;            // "devices", "identify", "calibrate", "replay", "compare", "proof", "stop"
   std::string bundle;          // folder
   std::uint32_t dispatch = 0;  // which dispatch of the bundle
-  std::string device;          // selector; empty: the bundle's own device, else the API's first
+  /// Selector; empty: the bundle's own device, else the API's first. "identify" and "calibrate" have no bundle:
+  /// "API:selector", an API's name, a selector of any API; empty: the first real GPU.
+  std::string device;
   std::vector<VariantCode> variants;
   Conditions conditions;
   std::vector<std::string> counters;  // hardware counters to read in passes of their own; "default": a chosen set
@@ -187,6 +189,9 @@ struct VariantAnswer {
   std::string code_hash;            // XXH3-128 of the code object
   /// {"values": {name: number}, "derived": {name: {"value", "unit", "from"}}, "missing": [name], "passes": n}
   Json counters;
+  /// Launches back to back with nothing between them: {"per_s", "host_us" (of the host, each), "launches"}, or {"why"} it
+  /// was not measured.
+  Json throughput;
   Validation validation;
 };
 void to_json(Json& j, const VariantAnswer& v);
@@ -209,6 +214,7 @@ struct Answer {
   Json comparison;
   bundle::Proof proof;           // verb "proof"
   Json devices = Json::array();  // verb "devices": gpu::Listed per device, and per-API errors
+  Json calibration;              // verb "calibrate": what calibrate/calibration.h reads
   double wall_ms = 0;
 };
 void to_json(Json& j, const Answer& v);

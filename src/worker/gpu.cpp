@@ -47,7 +47,8 @@ Result<Code> Gpu::load(std::span<const std::byte> code) {
 }
 
 Result<Launch> Gpu::builtin(std::string_view name, std::span<const BuiltinBinding> bindings,
-                            std::span<const std::byte> push, bundle::Dim3 grid) {
+                            std::span<const std::byte> push, bundle::Dim3 grid, bundle::Dim3 block,
+                            std::uint32_t shared_bytes) {
   auto it = builtins_.find(name);
   if (it == builtins_.end()) {
     const auto code = device_->builtin_kernel(name);
@@ -60,6 +61,8 @@ Result<Launch> Gpu::builtin(std::string_view name, std::span<const BuiltinBindin
   gpu::LaunchSpec spec;
   spec.code = it->second;
   spec.grid = grid;
+  spec.block = block;
+  spec.dynamic_shared_bytes = shared_bytes;
   for (std::uint32_t i = 0; i < bindings.size(); ++i) {
     spec.layout.push_back({.set = 0, .binding = i, .vulkan_type = kStorageBuffer, .count = 1});
     spec.bindings.push_back({.binding = i,

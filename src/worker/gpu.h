@@ -62,10 +62,11 @@ class Gpu {
   Result<Memory> allocate(std::uint64_t size);
   Result<Launch> prepare(const gpu::LaunchSpec& spec);
   Result<Code> load(std::span<const std::byte> code);
-  /// Klab's kernel `name` over `bindings` (set 0, binding 0..n-1). Errors: unsupported when the API has no
-  /// such kernel.
+  /// Klab's kernel `name` over `bindings` (set 0, binding 0..n-1). `block`, `shared_bytes` (dynamic): CUDA, HIP, for
+  /// kernels that let the launch choose. Errors: unsupported when the API has no such kernel.
   Result<Launch> builtin(std::string_view name, std::span<const BuiltinBinding> bindings,
-                         std::span<const std::byte> push, bundle::Dim3 grid);
+                         std::span<const std::byte> push, bundle::Dim3 grid, bundle::Dim3 block = {0, 0, 0},
+                         std::uint32_t shared_bytes = 0);
 
  private:
   std::unique_ptr<gpu::Device> device_;

@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 
 #include "gpu/backend.h"
+#include "gpu/select.h"
+#include "worker/calibrate.h"
 #include "worker/proof.h"
 
 namespace klab::worker {
@@ -43,6 +45,7 @@ replay::Answer Server::handle(const replay::Request& request) {
   Deadline deadline(request.budget_s);
   Status status;
   const bool measures = request.verb == "proof" || request.verb == "replay" || request.verb == "compare";
+  const bool without_capture = request.verb == "calibrate" || request.verb == "identify";
   if (measures) {
     // Which device it is, before anything runs on it; the rest is in load().
     if (auto reader = bundle::Reader::open(request.bundle); reader) {
@@ -50,7 +53,13 @@ replay::Answer Server::handle(const replay::Request& request) {
       if (open_device(reader->manifest(), request, aside)) lock_device(deadline, answer);
     }
   }
-  if (request.verb == "devices")
+  if (without_capture) {
+    status = open_named(request.device, answer);
+    if (status && request.verb == "calibrate") {
+      lock_device(deadline, answer);
+      status = answer_calibrate(deadline, answer);
+    }
+  } else if (request.verb == "devices")
     status = answer_devices(answer);
   else if (request.verb == "proof")
     status = answer_proof(request, deadline, answer);
@@ -58,7 +67,7 @@ replay::Answer Server::handle(const replay::Request& request) {
     status = answer_run(request, deadline, answer);
   else
     status = fail(ErrorCode::usage, fmt::format("the worker knows no verb \"{}\"", request.verb),
-                  "devices, replay, compare, proof or stop");
+                  "devices, identify, calibrate, replay, compare, proof or stop");
   if (!status) {
     // Honest also then: only launches whose times were kept have run.
     std::size_t fewest = answer.variants.empty() ? 0 : SIZE_MAX;
@@ -105,6 +114,71 @@ Status Server::answer_devices(replay::Answer& answer) {
   return {};
 }
 
+Status Server::open_selected(gpu::Api& api, const std::string& selector,
+                             std::span<const gpu::AddressRange> wanted) {
+  const std::string key = fmt::format("{}\n{}", api.name(), selector);
+  if (gpu_ != nullptr && device_key_ == key) return {};
+  kept_.reset();
+  loaded_.reset();
+  loaded_key_.clear();
+  gpu_.reset();
+  KLAB_TRY(auto device, api.open(selector, wanted));
+  gpu_ = std::make_unique<Gpu>(std::move(device));
+  device_key_ = key;
+  return {};
+}
+
+Status Server::open_named(const std::string& device, replay::Answer& answer) {
+  gpu::Api* chosen = nullptr;
+  std::string selector = device;
+  const auto colon = device.find(':');
+  for (const auto& api : gpu::apis())
+    if (api->name() == device.substr(0, colon)) {
+      chosen = api.get();
+      selector = colon == std::string::npos ? std::string() : device.substr(colon + 1);
+    }
+  if (chosen == nullptr) {
+    // A real GPU goes before a CPU driver, whichever API is asked first.
+    std::optional<Error> why;
+    bool real = false;
+    for (const auto& api : gpu::apis()) {
+      if (api->name() == "fake") continue;
+      const auto list = api->list();
+      if (!list) {
+        if (!why) why = list.error();
+        continue;
+      }
+      std::vector<bundle::DeviceIdentity> identities;
+      for (const gpu::Listed& l : *list) identities.push_back(l.identity);
+      if (identities.empty()) continue;
+      const auto found = gpu::choose_device(api->name(), identities, selector);
+      if (!found) {
+        why = found.error();
+        continue;
+      }
+      const bool here = identities[*found].type == "discrete" || identities[*found].type == "integrated";
+      if (chosen == nullptr || (here && !real)) chosen = api.get(), real = here;
+    }
+    if (chosen == nullptr)
+      return fail(why.value_or(Error{ErrorCode::no_device, "no device of any API was found", "klab doctor", 0}));
+  }
+  KLAB_TRY_VOID(open_selected(*chosen, selector, {}));
+  answer.device = (*gpu_)->identity();
+  return {};
+}
+
+Status Server::answer_calibrate(const Deadline& deadline, replay::Answer& answer) {
+  // A capture that is kept warm fills memory that the arrays need.
+  kept_.reset();
+  loaded_.reset();
+  loaded_key_.clear();
+  KLAB_TRY(answer.calibration,
+           calibrate(*gpu_, deadline, [this](const std::string& what, std::uint64_t done, std::uint64_t total) {
+             say("calibrating: " + what, done, total);
+           }));
+  return {};
+}
+
 Status Server::open_device(const bundle::Manifest& manifest, const replay::Request& request,
                            replay::Answer& answer) {
   // "API:rest" names another API than the capture's.
@@ -131,21 +205,12 @@ Status Server::open_device(const bundle::Manifest& manifest, const replay::Reque
     if (it == all.end()) it = std::find_if(all.begin(), all.end(), same);
     if (it != all.end()) selector = std::to_string(it - all.begin());
   }
-  const std::string key = fmt::format("{}\n{}", api_name, selector);
-  if (gpu_ == nullptr || device_key_ != key) {
-    kept_.reset();
-    loaded_.reset();
-    loaded_key_.clear();
-    gpu_.reset();
-    std::vector<gpu::AddressRange> wanted;
-    if (request.dispatch < manifest.dispatches.size())
-      for (const auto& r : manifest.dispatches[request.dispatch].regions)
-        if (r.address != 0) wanted.push_back({r.address, r.size});
-    if (forced_relocation()) wanted.clear();
-    KLAB_TRY(auto device, api->open(selector, wanted));
-    gpu_ = std::make_unique<Gpu>(std::move(device));
-    device_key_ = key;
-  }
+  std::vector<gpu::AddressRange> wanted;
+  if (request.dispatch < manifest.dispatches.size())
+    for (const auto& r : manifest.dispatches[request.dispatch].regions)
+      if (r.address != 0) wanted.push_back({r.address, r.size});
+  if (forced_relocation()) wanted.clear();
+  KLAB_TRY_VOID(open_selected(*api, selector, wanted));
   const auto& got = (*gpu_)->identity();
   answer.device = got;
   if (got.uuid != want.uuid)

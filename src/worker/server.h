@@ -45,7 +45,12 @@ class Server {
   void lock_device(Deadline& deadline, replay::Answer& answer);
   Status open_device(const bundle::Manifest& manifest, const replay::Request& request,
                      replay::Answer& answer);
+  /// The device of `selector` in that API, kept when it is the open one already.
+  Status open_selected(gpu::Api& api, const std::string& selector, std::span<const gpu::AddressRange> wanted);
+  /// Without a capture: "api:selector", an API's name, or a selector of any API; empty: the first real GPU.
+  Status open_named(const std::string& device, replay::Answer& answer);
   Status answer_devices(replay::Answer& answer);
+  Status answer_calibrate(const Deadline& deadline, replay::Answer& answer);
   Status answer_proof(const replay::Request& request, const Deadline& deadline, replay::Answer& answer);
   Status answer_run(const replay::Request& request, const Deadline& deadline, replay::Answer& answer);
   /// Gives the capture another place; what is known of the captured kernel stays where it can.

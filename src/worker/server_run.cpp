@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "worker/counters.h"
+#include "measure/block.h"
 #include "worker/server_run.h"
 
 namespace klab::worker {
@@ -342,6 +343,23 @@ void Server::Run::blame(const std::vector<std::size_t>& who, std::size_t k, cons
     e.not_judged = what + "; which of the two did it is not known";
 }
 
+Status Server::Run::measure_throughputs() {
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    auto& a = answer.variants[i];
+    if (!variants[i] || a.samples_ns.empty() || loaded.gpu().lost()) continue;
+    KLAB_TRY_VOID(put_back(*reference_, loaded, deadline));
+    KLAB_TRY(const auto why, reads_what_it_writes(loaded, *reference_, *variants[i], deadline));
+    if (!why.empty()) {
+      a.throughput = {{"why", why}};
+      continue;
+    }
+    KLAB_TRY(const auto t, measure_throughput(loaded, *variants[i], measure::grouped_median(a.samples_ns, 0), deadline));
+    a.throughput = {{"per_s", t.per_s}, {"host_us", t.host_us}, {"launches", t.launches}};
+    KLAB_TRY_VOID(put_back(*reference_, loaded, deadline));
+  }
+  return {};
+}
+
 /// The captured kernel is the reference, whichever variants are asked for. What it does is found out once for
 /// a placement: a variant that is evaluated after another costs its own launches only.
 Status Server::keep_reference(const replay::Request& request, const Probed& probe, const Deadline& deadline) {
@@ -472,6 +490,11 @@ Status Server::answer_run(const replay::Request& request, const Deadline& deadli
                                                         static_cast<double>(samples.size() - before[i]));
       }
   }
+  if (request.verb == "replay")
+    if (const Status told = run.measure_throughputs(); !told) {
+      if (gpu_->lost()) KLAB_TRY_VOID(run.take(0, told.error()));
+      run.note("launches back to back were not measured: " + told.error().what);
+    }
   if (asked.mode == Mode::repeats) {
     answer.ran.repeats = ran;
     if (answer.address_mode == replay::AddressMode::exact)

@@ -37,6 +37,8 @@ struct Server::Run {
   /// Counters come last and in passes of their own, so that no timed launch is disturbed. Those that cannot
   /// be read are a note: the times stand.
   void count(const TimingSetup& setup, const std::vector<std::size_t>& who);
+  /// Launches back to back, of the variants that allow it. The capture is pristine afterwards.
+  Status measure_throughputs();
   /// A write that nobody owns up to: the captured kernel was proved, so the other did it; else it stays open.
   void blame(const std::vector<std::size_t>& who, std::size_t k, const std::string& what);
 };

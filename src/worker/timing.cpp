@@ -335,6 +335,25 @@ Result<gpu::Counters> count_launch(const TimingSetup& setup, const Variant& vari
   return setup.loaded->gpu().count(variant.launch.id(), before, names, deadline.timeout_ns(kBatchTimeout));
 }
 
+Result<Throughput> measure_throughput(Loaded& loaded, const Variant& variant, double launch_ns, const Deadline& deadline) {
+  constexpr double kBatch = 1.5e6;  // nanoseconds
+  constexpr int kRounds = 2;
+  Throughput best;
+  best.launches = static_cast<std::uint32_t>(std::clamp(kBatch / std::max(1.0, launch_ns), 2.0, 1000.0));
+  std::vector<gpu::Step> steps;
+  variant.enter(steps);
+  for (std::uint32_t i = 0; i < best.launches; ++i) steps.push_back(gpu::Step::launch_of(variant.launch.id(), false));
+  variant.leave(steps);
+  for (int round = 0; round < kRounds; ++round) {
+    KLAB_TRY(const auto result, loaded.gpu().run(steps, deadline.timeout_ns(kBatchTimeout)));
+    const double per_s = best.launches / std::max(1.0, result.wall_ns) * 1e9;
+    if (per_s <= best.per_s) continue;
+    best.per_s = per_s;
+    best.host_us = result.submit_ns / best.launches * 1e-3;
+  }
+  return best;
+}
+
 std::vector<std::uint32_t> interleave(std::uint32_t variants, std::uint32_t iterations, std::uint32_t run,
                                       std::uint32_t seed) {
   if (variants == 1) return std::vector<std::uint32_t>(iterations, 0);

@@ -81,6 +81,14 @@ class LetterTimer {
 Result<gpu::Counters> count_launch(const TimingSetup& setup, const Variant& variant,
                                    std::span<const std::string> names, const Deadline& deadline);
 
+/// Launches back to back, with nothing restored or flushed between them: dispatches a second, and what each costs the host.
+/// The variant must not read what it writes. What it writes is left as the last launch leaves it.
+struct Throughput {
+  double per_s = 0, host_us = 0;
+  std::uint32_t launches = 0;
+};
+Result<Throughput> measure_throughput(Loaded& loaded, const Variant& variant, double launch_ns, const Deadline& deadline);
+
 /// 0,0,0,... for one variant; for two ABBA or BAAB blocks by chance, each variant exactly `iterations` times
 /// (the last block may be cut short). `run`: launches per letter (sustained), 1 for isolated.
 std::vector<std::uint32_t> interleave(std::uint32_t variants, std::uint32_t iterations, std::uint32_t run,

@@ -81,10 +81,16 @@ def slowdowns(name, budget, tries):
         row = {"what": f"injected slowdowns, {name}, --budget {budget}s"}
         bundle = captured(ctx, row, name)
         found = []
-        for extra in (5, 10, 15, 20, 40):
-            built = must(ctx.klab("build", bundle, "--source", ctx.lab.sources / "variants" / "logistic_slower.cu", "-D", f"EXTRA={extra}",
-                                  "--name", f"slower{extra}", limit=60)).json
-            lines = claims(ctx, bundle, "--code", built["variant"]["code"], "--tries", tries, "--budget", budget, "--seed", 500 + extra,
+
+        def build(extra):
+            done = ctx.klab("build", bundle, "--source", ctx.lab.sources / "variants" / "logistic_slower.cu", "-D", f"EXTRA={extra}",
+                            "--name", f"slower{extra}", limit=60)
+            return must(done).json["variant"]["code"]
+
+        # Against the same source with no round more, so that only these count.
+        none = build(0)
+        for extra in (4, 8, 12, 20, 40):
+            lines = claims(ctx, bundle, "--reference", none, "--code", build(extra), "--tries", tries, "--budget", budget, "--seed", 500 + extra,
                            limit=120 + 5 * budget * tries)
             verdicts = collections.Counter(line["verdict"] for line in lines)
             ratio = statistics.median(line["ratio"] for line in lines)

@@ -3,11 +3,11 @@
 // where that is faster, a second pass for hashes.
 #include <algorithm>
 #include <cstring>
-#include <map>
 
 #include <fmt/format.h>
 
 #include "gpu/cuda/device.h"
+#include "kernels/calibration.h"
 #include "kernels/kernels.h"
 
 namespace klab::gpu::cuda {
@@ -31,29 +31,37 @@ void add_argument(std::vector<std::byte>& buffer, const T& value) {
 
 }  // namespace
 
+// All of them are in two modules; what stands for a kernel is its name here, and load() knows it by its address.
 std::span<const std::byte> CudaDevice::builtin_kernel(std::string_view name) const {
-  // All of them are one module; what stands for a kernel is its name, and load() knows it by its address.
-  static const std::map<std::string, std::string, std::less<>> tokens = [] {
-    std::map<std::string, std::string, std::less<>> t;
-    for (const char* n : {"hash", "hash_address", "compare", "compare_values", "flush", "poison", "patch", "clock"})
-      t[n] = fmt::format("klab_{}", n);
-    return t;
-  }();
-  const auto it = tokens.find(name);
-  if (it == tokens.end() || kernels::cuda_fatbin().empty()) return {};
-  return std::as_bytes(std::span(it->second));
+  if (kernels::cuda_fatbin().empty()) return {};
+  for (const std::string_view n : kernels::kToolKernels)
+    if (n == name) return std::as_bytes(std::span(n));
+  for (const auto& k : kernels::calibration_kernels())
+    if (k.name == name) return std::as_bytes(std::span(k.name));
+  return {};
+}
+
+std::string_view CudaDevice::builtin_name(std::span<const std::byte> code) {
+  const auto* start = reinterpret_cast<const char*>(code.data());
+  for (const std::string_view n : kernels::kToolKernels)
+    if (n.data() == start) return n;
+  for (const auto& k : kernels::calibration_kernels())
+    if (k.name.data() == start) return k.name;
+  return {};
 }
 
 Result<CodeId> CudaDevice::load_builtin(std::string_view name) {
-  if (builtins_ == nullptr) {
-    const CUresult r =
-        driver_.ModuleLoadDataEx(&builtins_, kernels::cuda_fatbin().data(), 0, nullptr, nullptr);
+  const bool calibrates = name.starts_with("calibrate_");
+  CUmodule& module = calibrates ? calibration_ : builtins_;
+  if (module == nullptr) {
+    const auto code = calibrates ? kernels::cuda_calibration_fatbin() : kernels::cuda_fatbin();
+    const CUresult r = driver_.ModuleLoadDataEx(&module, code.data(), 0, nullptr, nullptr);
     if (r != CUDA_SUCCESS)
       return lose(cu_fail(
           r, fmt::format("loading Klab's own kernels on {} (sm_{})", identity().name, identity().device_id),
           ErrorCode::unsupported));
   }
-  codes_[next_id_] = {.module = builtins_, .builtin = std::string(name)};
+  codes_[next_id_] = {.module = module, .builtin = std::string(name)};
   return next_id_++;
 }
 
@@ -61,7 +69,13 @@ Status CudaDevice::prepare_builtin(const Code& code, const LaunchSpec& spec, Lau
   Pass pass;
   KLAB_TRY(pass.function, function(code, "klab_" + code.builtin));
   pass.grid = spec.grid;
-  pass.block = {kThreads, 1, 1};
+  pass.block = spec.block[0] != 0 ? spec.block : bundle::Dim3{kThreads, 1, 1};
+  pass.shared_bytes = spec.dynamic_shared_bytes;
+  if (pass.shared_bytes > static_cast<std::uint32_t>(facts_.shared_per_block))
+    KLAB_CU_TRY(driver_.FuncSetAttribute(pass.function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                         static_cast<int>(pass.shared_bytes)),
+                fmt::format("{} bytes of shared memory for {}", pass.shared_bytes, code.builtin),
+                ErrorCode::launch_failed);
   std::vector<std::uint64_t> addresses;
   for (const LaunchSpec::Bound& b : spec.bindings) {
     if (b.memory == 0) {

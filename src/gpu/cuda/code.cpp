@@ -21,9 +21,7 @@ std::string text_of(const std::array<char, 16384>& log) {
 
 Result<CodeId> CudaDevice::load(std::span<const std::byte> code) {
   KLAB_TRY_VOID(check_alive());
-  for (const char* name : {"hash", "hash_address", "compare", "compare_values", "flush", "poison", "patch", "clock"})
-    if (const auto token = builtin_kernel(name); !token.empty() && token.data() == code.data())
-      return load_builtin(name);
+  if (const auto name = builtin_name(code); !name.empty()) return load_builtin(name);
   KLAB_TRY(const CodeKind kind, code_kind(code));
   Code c;
   c.bytes.assign(code.begin(), code.end());

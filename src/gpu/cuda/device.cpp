@@ -73,6 +73,7 @@ Result<Facts> read_facts(const Driver& driver, CUdevice device) {
   a.device_addresses = true;
   a.matrix_units = major >= 7;
   a.executable_statistics = true;
+  a.compute_units = static_cast<std::uint32_t>(multiprocessors);
   a.subgroup_size = a.min_subgroup_size = a.max_subgroup_size = static_cast<std::uint32_t>(warp);
   a.max_allocation = total;
   a.last_level_cache = static_cast<std::uint64_t>(cache);
@@ -130,7 +131,8 @@ CudaDevice::~CudaDevice() {
   for (const AddressRange& r : kept_) (void)driver_.MemAddressFree(r.address, r.size);
   for (auto& [id, code] : codes_)
     if (code.builtin.empty()) (void)driver_.ModuleUnload(code.module);
-  if (builtins_ != nullptr) (void)driver_.ModuleUnload(builtins_);
+  for (const CUmodule module : {builtins_, calibration_})
+    if (module != nullptr) (void)driver_.ModuleUnload(module);
   if (hash_scratch_ != 0) (void)driver_.MemFree(hash_scratch_);
   if (gate_flag_ != nullptr) (void)driver_.MemFreeHost(gate_flag_);
   if (staging_ != nullptr) (void)driver_.MemFreeHost(staging_);

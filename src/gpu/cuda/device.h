@@ -79,7 +79,7 @@ class CudaDevice final : public Device {
   };
   struct Code {
     CUmodule module = nullptr;
-    std::string builtin;  // Klab's own kernel of that name; `module` is then builtins_
+    std::string builtin;  // Klab's own kernel of that name; `module` is then builtins_ or calibration_
     std::vector<std::byte> bytes;
     std::vector<MemoryId> symbols;
   };
@@ -141,6 +141,8 @@ class CudaDevice final : public Device {
   Status copy(CUdeviceptr to, CUdeviceptr from, std::uint64_t size);
 
   Result<CodeId> load_builtin(std::string_view name);
+  /// Which of Klab's own kernels this span of builtin_kernel() stands for; empty: none.
+  static std::string_view builtin_name(std::span<const std::byte> code);
   Result<CUfunction> function(const Code& code, const std::string& name);
   Status prepare_builtin(const Code& code, const LaunchSpec& spec, Launch& launch);
   Status prepare_captured(const Code& code, const LaunchSpec& spec, Launch& launch);
@@ -183,7 +185,7 @@ class CudaDevice final : public Device {
   std::size_t half_ = 0;
   std::uint64_t used_ = 0;  // bytes of the current half
 
-  CUmodule builtins_ = nullptr;
+  CUmodule builtins_ = nullptr, calibration_ = nullptr;
   CUdeviceptr hash_scratch_ = 0;
   std::uint64_t hash_scratch_size_ = 0;
   CUfunction gate_ = nullptr;

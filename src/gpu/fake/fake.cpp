@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 
 #include "gpu/fake/program.h"
+#include "kernels/kernels.h"
 
 namespace klab::gpu {
 namespace {
@@ -214,8 +215,8 @@ class FakeDevice final : public Device {
   std::span<const std::byte> builtin_kernel(std::string_view name) const override {
     static const std::map<std::string, std::string, std::less<>> texts = [] {
       std::map<std::string, std::string, std::less<>> t;
-      for (const char* n : {"hash", "hash_address", "compare", "compare_values", "flush", "poison", "patch"})
-        t[n] = fmt::format("klab-fake 1\nkernel {}\n", n);
+      for (const std::string_view n : kernels::kToolKernels)
+        if (find_kernel(n) != nullptr) t[std::string(n)] = fmt::format("klab-fake 1\nkernel {}\n", n);
       return t;
     }();
     const auto it = texts.find(name);
