@@ -254,7 +254,7 @@ std::string method_section(const ReportView& v) {
     const measure::Conclusion& c = v.comparison->conclusion;
     facts.add(
         "Block",
-        fmt::format("ABBA or BAAB, balanced by chance; a letter is {} launches. Its value is half of ln "
+        fmt::format("ABBA or BAAB, balanced by chance; launches in a letter: {}. Its value is half of ln "
                     "B\u2081 + ln B\u2082 \u2212 ln A\u2081 \u2212 ln A\u2082, each a median of a letter",
                     foreign(at(j, "launches_per_letter"))));
     facts.add("Placement", foreign(at(j, "placement")));
@@ -356,9 +356,10 @@ std::string sides_section(const ReportView& v) {
       .add("Entry point", foreign(at(kernel, "entry_point")));
   facts.add("Dispatch",
             foreign(at(kernel, "dispatch")) +
-                (at(kernel, "nth").is_null() ? ""
-                                             : ", execution " + foreign(at(kernel, "nth")) +
-                                                   " in the program, by " + foreign(at(kernel, "call"))));
+                (at(kernel, "nth").is_null()
+                     ? ""
+                     : ", execution " + foreign(at(kernel, "nth")) + " in the program" +
+                           (text(at(kernel, "call")).empty() ? "" : ", by " + foreign(at(kernel, "call")))));
   facts.add("Grid, block",
             escape_html(dimensions(at(kernel, "grid"))) +
                 (at(kernel, "block").is_null() ? "" : "; " + escape_html(dimensions(at(kernel, "block")))));
