@@ -214,6 +214,7 @@ Result<Json> list_comparisons(Lab& lab, const fs::path& bundle) {
 
 std::string seal_report(Json report) {
   report = readable(report);
+  if (!report.is_object()) return report.dump(1) + "\n";  // nothing that a seal could stand in
   report.erase("seal");
   report["seal"] = to_string(hash_text(report.dump()));
   return report.dump(1) + "\n";

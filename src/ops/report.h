@@ -47,7 +47,7 @@ Result<WrittenReport> write_report(Lab& lab, const ReportRequest& request, const
 /// Comparisons of a bundle, newest first: rows without detail, and the name of each variant. JSON array.
 Result<Json> list_comparisons(Lab& lab, const fs::path& bundle);
 
-/// The text of a report's file: `report` with the hash of its content.
+/// The text of a report's file: `report` with the hash of its content. What is no object stays without.
 std::string seal_report(Json report);
 /// Foreign bytes: bounded in size and depth; only JSON so far. Errors: not_found, io_failed, cap_reached,
 /// invalid_data.

@@ -154,9 +154,10 @@ TEST(Verify, a_changed_byte_that_no_arithmetic_sees_breaks_the_seal) {
 }
 
 TEST(Verify, anything_may_be_given) {
-  for (const char* text : {"null", "[]", "{}", "3", R"({"schema":"klab.report/1"})"}) {
+  for (const char* text : {"null", "[]", "{}", "3", "\"text\"", R"({"schema":"klab.report/1"})"}) {
     const Json j = *parse_json(text, "t");
     EXPECT_FALSE(agrees(verify_report(j))) << text;
+    EXPECT_TRUE(parse_json(seal_report(j), "t")) << text;
     EXPECT_THAT(report_html(j, "x.json"), HasSubstr("</html>")) << text;
   }
   // Each member in turn made each other kind of value; and each number a strange one.
