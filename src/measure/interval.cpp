@@ -51,7 +51,7 @@ Interval ratio_interval(const Grouped& values, double alpha, std::uint64_t seed)
   if (values.empty()) return i;
   const Moments m = moments_of_means(values);
   i.ratio = std::exp(m.mean);
-  if (values.size() < 2) return i;
+  if (values.size() < 2 || !(alpha > 0 && alpha < 1)) return i;  // a stored design may say anything
   const double reach = student_quantile(1 - alpha / 2, static_cast<double>(values.size() - 1)) * m.error;
   i.low = std::exp(m.mean - reach);
   i.high = std::exp(m.mean + reach);

@@ -133,6 +133,8 @@ Status Server::compare(Run& run, const Probed& probe) {
     // Two copies of A's module, through all of this.
     codes[1] = codes[0];
     ContestSetup copies = setup;
+    Observer apart(answer.device);  // what it sees is not the comparison's
+    copies.observer = &apart;
     copies.progress = [&](const std::string& text, std::uint64_t done, std::uint64_t total) {
       say("measuring what two copies of one module differ by here: " + text, done, total);
     };
