@@ -131,7 +131,7 @@ TEST_F(VulkanWorker, tells_right_variants_from_wrong_ones) {
   ASSERT_EQ(a.outcome, Outcome::ok);
   for (const auto& v : a.variants) {
     EXPECT_EQ(v.validation.correctness, Correctness::correct) << v.label << ": " << v.validation.reason;
-    EXPECT_GE(v.samples_ns.size(), 36u);
+    EXPECT_GE(v.samples_ns.size(), 6u);  // three placements with a block each, however short the budget
   }
   EXPECT_NE(a.variants[0].code_hash, a.variants[1].code_hash);
   const Answer nothing = ask(request("replay", {{.label = "nothing", .code = shader("nothing")}}));
