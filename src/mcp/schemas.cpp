@@ -282,7 +282,7 @@ std::vector<Tool> describe_tools() {
           answer({{"items", {{"type", "array"}}}}));
   reading("list_devices", "List devices", "GPUs that can be replayed on. Starts a worker.",
           object(Json::object(), {}), answer({{"devices", {{"type", "array"}}}}));
-  reading("list_calibrations", "List calibrations", "Measured rates of this machine's devices.",
+  reading("list_calibrations", "List calibrations", "Measured rates of devices that are kept; measures nothing.",
           object(Json::object(), {}), answer({{"calibrations", {{"type", "array"}}}}));
   reading("read_report", "Read a report",
           "The evidence of a session: what was captured, built, measured, judged and saved.",

@@ -19,6 +19,7 @@ import time
 import traceback
 
 import basics
+import calibrate
 import cases
 import cheats
 import claims
@@ -29,8 +30,8 @@ from lab import Context, Failure, Lab, Skip, cut_bytes, find_build, usage
 
 # Groups in the order in which they run. Those that measure run one case at a time, after the others.
 ORDER = ["doctor", "unit", "examples", "faults", "variants", "cheats", "python", "speeds", "overhead", "big-capture", "agreement",
-         "warm", "validation-cost", "claims-width", "claims-slowdown", "claims"]
-ALONE = {"doctor", "unit", "speeds", "overhead", "big-capture", "agreement", "warm", "validation-cost", "claims-width",
+         "warm", "validation-cost", "calibrate", "claims-width", "claims-slowdown", "claims"]
+ALONE = {"doctor", "unit", "speeds", "overhead", "big-capture", "agreement", "warm", "validation-cost", "calibrate", "claims-width",
          "claims-slowdown", "claims"}
 
 
@@ -138,7 +139,7 @@ def main(argv):
         every = cases.program_cases(self_test=True) + faults.SELF_TEST + measure.SELF_TEST
         order, alone = ["self-test"], set()
     else:
-        every = basics.CASES + cases.program_cases() + faults.CASES + measure.CASES + overhead.CASES + cheats.CASES + claims.CASES
+        every = basics.CASES + cases.program_cases() + faults.CASES + measure.CASES + calibrate.CASES + overhead.CASES + cheats.CASES + claims.CASES
         order, alone = ORDER, ALONE
     for words in (arguments.only, arguments.skip):
         for word in filter(None, words.split(",")):
