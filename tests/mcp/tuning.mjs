@@ -65,13 +65,13 @@ try {
 
   const base = await finish('run', await act({ action: 'run', iterations: 3 }));
   assert.equal(base.validation.correctness, 'correct', base.validation.reason);
-  const right = await finish('right', await act({ action: 'compare', name: 'right', language: 'glsl', source_text: job.right, iterations: 3 }));
+  const right = await finish('right', await act({ action: 'compare', name: 'right', language: 'glsl', source_text: job.right, measure_s: 0 }));
   assert.equal(right.verdict.correctness, 'correct', right.verdict.reason);
   assert.ok(right.ratio, 'a right variant has a ratio of times');
-  const wrong = await finish('wrong', await act({ action: 'compare', name: 'wrong', language: 'glsl', source_text: job.wrong, iterations: 3 }));
+  const wrong = await finish('wrong', await act({ action: 'compare', name: 'wrong', language: 'glsl', source_text: job.wrong, measure_s: 0 }));
   assert.equal(wrong.verdict.correctness, 'incorrect', wrong.verdict.reason);
   assert.ok(!wrong.ratio, 'a wrong variant has no speed');
-  const broken = await act({ action: 'compare', name: 'broken', language: 'glsl', source_text: job.broken, iterations: 3 });
+  const broken = await act({ action: 'compare', name: 'broken', language: 'glsl', source_text: job.broken, measure_s: 0 });
   assert.ok(broken.error, 'a variant that does not compile is an error');
   const problem = broken.data ?? JSON.parse(broken.text);
   assert.equal(problem.code, 'compile_failed', broken.text);
