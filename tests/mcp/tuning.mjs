@@ -65,7 +65,7 @@ try {
 
   const base = await finish('run', await act({ action: 'run', iterations: 3 }));
   assert.equal(base.validation.correctness, 'correct', base.validation.reason);
-  const right = await finish('right', await act({ action: 'compare', name: 'right', language: 'glsl', source_text: job.right, measure_s: 0 }));
+  const right = await finish('right', await act({ action: 'compare', name: 'right', language: 'glsl', source_text: job.right, measure_s: 1 }));
   assert.equal(right.verdict.correctness, 'correct', right.verdict.reason);
   assert.ok(right.ratio, 'a right variant has a ratio of times');
   const wrong = await finish('wrong', await act({ action: 'compare', name: 'wrong', language: 'glsl', source_text: job.wrong, measure_s: 0 }));
