@@ -42,8 +42,7 @@ def checker(klab, body, name="check.py"):
 
 
 def test_types_are_found_out_and_shown(klab, shared_bundle):
-    done = klab.ok("compare", "--budget", "0", shared_bundle("small_types"), "--variant", SOURCES / "small_types.comp", "--json",
-                   "--iterations", "1")
+    done = klab.ok("compare", "--budget", "0", shared_bundle("small_types"), "--variant", SOURCES / "small_types.comp", "--json")
     types = {t["type"]: t["from"] for t in done.json["variants"][1]["validation"]["types"]}
     assert types == {"u8": "SPIR-V", "u16": "SPIR-V", "f16": "SPIR-V"}, types
 
