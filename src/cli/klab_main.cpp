@@ -69,8 +69,8 @@ int main(int argc, char** argv) {
   cli.app.add_option("--color", cli.colour, "auto, always or never")
       ->check(CLI::IsMember({"auto", "always", "never"}));
   cli.app.footer(
-      "Exit codes: 0 done, 1 failed, 2 usage, 3 output differs or not verified, 6 environment, 7 build "
-      "failed,\n"
+      "Exit codes: 0 done, 1 failed, 2 usage, 3 output differs or not verified, 4 slower,\n"
+      "5 inconclusive, unstable or clock-dependent, 6 environment, 7 build failed,\n"
       "8 replay crashed or ran out of time, 9 target program or capture failed, 10 a cap was reached,\n"
       "70 a bug of ours, 130 interrupted.");
   cli::add_listing_verbs(cli);

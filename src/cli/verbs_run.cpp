@@ -364,6 +364,7 @@ int do_compare(Cli& cli, const RunOptions& o) {
       print_roofline(cli, "B: ", done["roofline"]["b"]);
     }
     fmt::print("  {}\n", conditions_text(done));
+    if (o.session.empty()) fmt::print("  all of it: klab report {}\n", o.bundle);
   } else if (speed == validate::Speed::identical) {
     fmt::print("  {}: same code and launch, so times are not compared\n", cli.bold("identical"));
   }

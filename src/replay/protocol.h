@@ -220,11 +220,12 @@ struct Answer {
 void to_json(Json& j, const Answer& v);
 void from_json(const Json& j, Answer& v);
 
-/// While it works a worker may send {"progress": "...", "done": n, "total": m, "waits": bool} before the answer.
+/// While it works a worker may send {"progress": "...", "done": n, "total": m, "waits": bool, "keeps": bool} before the answer.
 struct Progress {
   std::string text;
   std::uint64_t done = 0, total = 0;
   bool waits = false;  // for the device: from here to the next progress no time of the budget passes
+  bool keeps = false;  // from here on kStopSignal makes it answer with what it has
 };
 
 /// Blocking framing over a socket. Errors: worker_lost at end of stream, invalid_data (also over `max_bytes`), timeout.

@@ -143,15 +143,14 @@ Result<Answer> Worker::ask(const Request& request, const OnProgress& progress,
   auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                            std::chrono::duration<double>(request.budget_s + kGraceSeconds));
   std::optional<Clock::time_point> stop_by;
-  bool timing = false;  // a comparison has begun to measure
+  bool keeps = false;  // it has something that a stop would leave it
   bool waits = false;  // for the device, which others hold: no part of the budget
   for (auto before = Clock::now();;) {
     const auto now_is = Clock::now();
     if (waits) deadline += now_is - before;
     before = now_is;
     if (cancelled && cancelled() && !stop_by) {
-      // A comparison keeps what it has; anything else has nothing to keep.
-      stop_by = Clock::now() + (request.verb == "compare" && timing ? kStopGrace : std::chrono::seconds(0));
+      stop_by = Clock::now() + (keeps ? kStopGrace : std::chrono::seconds(0));
       impl_->child->kill(kStopSignal);
     }
     if (stop_by && Clock::now() >= *stop_by) {
@@ -176,11 +175,12 @@ Result<Answer> Worker::ask(const Request& request, const OnProgress& progress,
         read_optional(*message, "done", now.done);
         read_optional(*message, "total", now.total);
         read_optional(*message, "waits", now.waits);
+        read_optional(*message, "keeps", now.keeps);
       } catch (const std::exception&) {
         continue;
       }
       waits = now.waits;
-      timing = timing || now.text.rfind("comparing", 0) == 0;
+      keeps = keeps || now.keeps;
       if (progress) progress(now);
       continue;
     }

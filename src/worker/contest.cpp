@@ -50,6 +50,7 @@ class Contest {
     if (std::chrono::duration<double>(spent).count() > 0.001) {
       start_ += spent;  // the floor's time is not this contest's
       KLAB_TRY_VOID(enter(0));
+      KLAB_TRY_VOID(settle());
     }
     plan(place_s);
     for (std::uint32_t p = 0; p < placements_; ++p) {

@@ -152,7 +152,7 @@ Status Server::compare(Run& run, const Probed& probe) {
     return value;
   };
   setup.progress = [&](const std::string& text, std::uint64_t done, std::uint64_t total) { say("comparing: " + text, done, total); };
-  say("comparing");
+  if (hooks_.progress) hooks_.progress({.text = "comparing", .keeps = true});
   auto done = run_contest(setup, how.measure_s, known, run.deadline);
   if (!done) {
     if (!gpu_->lost()) return fail(done.error());

@@ -26,7 +26,7 @@ int serve(char** argv, bool disposable) {
           [disposable](const replay::Progress& p) {
             if (disposable) return;
             (void)replay::send_message(kWorkerFd,
-                                       Json{{"progress", p.text}, {"done", p.done}, {"total", p.total}, {"waits", p.waits}});
+                                       Json{{"progress", p.text}, {"done", p.done}, {"total", p.total}, {"waits", p.waits}, {"keeps", p.keeps}});
           },
       .start_anew = [&] { return worker::start_anew(argv, message); },
       .stop = [] { return stop_asked != 0; },
