@@ -274,6 +274,20 @@ TEST_F(FakeWorker, a_comparison_answers_for_the_side_that_works) {
   EXPECT_EQ(replay_variant("garbage").outcome, Outcome::compile_failed);
 }
 
+TEST_F(FakeWorker, a_bundle_that_was_put_back_under_its_name_is_read_anew) {
+  write(scale_bundle());
+  EXPECT_EQ(ask(request("replay", {{}})).outcome, Outcome::ok);
+  // The same content in another folder; what the worker had open is gone.
+  fs::copy(bundle, folder.path / "copy", fs::copy_options::recursive);
+  fs::remove_all(bundle);
+  fs::rename(folder.path / "copy", bundle);
+  Request r = request("compare", {{.label = "A"}, variant(program("scale", "time 5\n"))});
+  r.comparing.measure_s = 0;
+  const Answer a = ask(r);
+  EXPECT_EQ(a.outcome, Outcome::ok);
+  EXPECT_EQ(a.variants.at(0).validation.correctness, Correctness::correct) << a.variants[0].validation.reason;
+}
+
 TEST_F(FakeWorker, cold_launches_are_flushed_and_warm_ones_are_not) {
   TestBundle b = scale_bundle();
   b.code = bytes_of(program("scale", "time 100\ncold_time 900\n"));

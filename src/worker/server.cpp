@@ -2,6 +2,8 @@
 // Devices, loading, and the short verbs. The long ones are in server_run.cpp.
 #include "worker/server.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cstdlib>
 
@@ -20,6 +22,13 @@ std::string content_key(const bundle::Manifest& manifest) {
   bundle::Manifest copy = manifest;
   for (auto& d : copy.dispatches) d.proof = {};
   return to_string(hash_text(Json(copy).dump()));
+}
+
+/// Another folder under the same name is another bundle to read from, whatever it holds: ours may be gone.
+std::string folder_key(const std::string& folder) {
+  struct stat st {};
+  if (::stat(folder.c_str(), &st) != 0) return {};
+  return fmt::format("{} {} {}.{}", st.st_dev, st.st_ino, st.st_ctim.tv_sec, st.st_ctim.tv_nsec);
 }
 
 bool forced_relocation() {
@@ -231,7 +240,7 @@ Status Server::load(const replay::Request& request, const Deadline& deadline, re
                                  ? Json(reader.manifest().dispatches[request.dispatch].proof).dump()
                                  : std::string();
   const std::string key =
-      fmt::format("{}\n{}\n{}\n{}", capture, request.bundle, request.conditions.memory, proofs);
+      fmt::format("{}\n{}\n{}\n{}\n{}", capture, request.bundle, folder_key(request.bundle), request.conditions.memory, proofs);
   if (loaded_ == nullptr || loaded_key_ != key) {
     kept_.reset();
     loaded_.reset();
