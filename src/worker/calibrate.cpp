@@ -17,8 +17,6 @@ constexpr std::uint32_t kUnknownUnits = 256;
 
 double Attempt::median_rate() const { return ns.empty() ? 0 : work / measure::summarise(ns).median_ns; }
 
-std::optional<double> sm_clock(Gpu&) { return std::nullopt; }
-
 std::string title(const kernels::CalibrationKernel& kernel) {
   using enum kernels::CalibrationKind;
   std::string text(kernel.figure);
@@ -33,6 +31,9 @@ Bench::Bench(Gpu& gpu, const Deadline& deadline, OnStep on_step)
   const bundle::DeviceIdentity& device = gpu_->identity();
   cpu_ = device.type == "cpu";
   chooses_block_ = device.api == "cuda" || device.api == "hip";
+  std::string why;
+  telemetry_ = gpu::open_telemetry(device, why);
+  if (!telemetry_ && !cpu_) add_note("clocks were not observed: " + why);
   units_ = gpu_.abilities().compute_units;
   if (units_ == 0) units_ = cpu_ ? std::max(1u, std::thread::hardware_concurrency()) : kUnknownUnits;
 }
@@ -92,7 +93,7 @@ void Bench::step(const std::string& what) {
   const auto total = static_cast<std::uint64_t>(kernels::calibration_kernels().size());
   if (on_step_) on_step_(what, std::min<std::uint64_t>(steps_, total), total);
   ++steps_;
-  clock_ = sm_clock(gpu_);
+  clock_ = core_clock();
 }
 
 void Bench::note(const kernels::CalibrationKernel& kernel, const std::string& unit, std::vector<Attempt> attempts,
@@ -120,7 +121,7 @@ void Bench::note(const kernels::CalibrationKernel& kernel, const std::string& un
   if (!kernel.how.empty()) figure["how"] = kernel.how;
   if (kernel.width != 0) figure["width"] = kernel.width;
   if (clock_) figure["clock_start_mhz"] = *clock_;
-  if (const auto now = sm_clock(gpu_)) figure["clock_end_mhz"] = *now;
+  if (const auto now = core_clock()) figure["clock_end_mhz"] = *now;
   if (attempts.size() > 1) {
     Json& tried = figure["tried"] = Json::array();
     for (const Attempt& a : attempts) tried.push_back({{"config", a.config}, {"value", a.median_rate()}});

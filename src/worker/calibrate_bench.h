@@ -6,6 +6,7 @@
 
 #include "kernels/calibration.h"
 #include "kernels/kernels.h"
+#include "gpu/telemetry.h"
 #include "worker/calibrate.h"
 
 namespace klab::worker {
@@ -64,18 +65,19 @@ class Bench {
   Result<Launch> prepare(const kernels::CalibrationKernel& kernel, std::span<const BuiltinBinding> arrays,
                          std::span<const std::byte> push, std::uint32_t grid, std::uint32_t block);
 
+  /// Of the multiprocessors in MHz, where a management library tells it.
+  std::optional<double> core_clock() const { return telemetry_ ? telemetry_->sample().core_mhz : std::nullopt; }
+
   Gpu& gpu_;
   const Deadline& deadline_;
   OnStep on_step_;
   Memory out_;
   bool cpu_ = false, chooses_block_ = false;
   std::uint32_t units_ = 0, steps_ = 0;
+  std::unique_ptr<gpu::Telemetry> telemetry_;
   std::optional<double> clock_;  // MHz, at the last step()
   Json figures_ = Json::array(), missing_ = Json::array(), notes_ = Json::array();
 };
-
-/// The clock of the multiprocessors in MHz, where it can be read.
-std::optional<double> sm_clock(Gpu& gpu);
 
 /// "fp32", "matrix bf16 (wgmma)", "copy by 16 bytes".
 std::string title(const kernels::CalibrationKernel& kernel);
