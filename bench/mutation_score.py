@@ -54,7 +54,7 @@ class Score:
 
     def compare(self, bundle, file):
         start = time.monotonic()
-        code, answer, why = ask(self.lab, "compare", bundle, "--variant", file, "--iterations", "1", "--budget",
+        code, answer, why = ask(self.lab, "compare", bundle, "--variant", file, "--budget", "0", "--worker-budget",
                                 str(self.args.time_limit_per_mutant), *self.args.klab_option,
                                 limit=self.args.time_limit_per_mutant * 2 + 60)
         verdict = answer.get("verdict", {})

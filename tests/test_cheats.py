@@ -44,7 +44,7 @@ def test_what_a_variant_tries_is_said(klab, shared_bundle, request, cheat):
         options = [o for o in check.options if o != "{reference}"]
         if options != list(check.options):
             options += ["--reference", f"2={request.getfixturevalue('product')}"]
-        done = klab("compare", bundle, "--variant", cheat.file, "--json", "--iterations", "3", *options)
+        done = klab("compare", bundle, "--variant", cheat.file, "--json", "--budget", "0.3", *options)
         assert done.json, repr(done)
         problem = check.problem(done.json)
         if problem:

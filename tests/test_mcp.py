@@ -357,7 +357,7 @@ def test_allowed_folder_is_saved_without_a_question(klab, project):
     session = server.tool("tuning_open", program="inplace")[1]["session"]["id"]
     assert not server.tool("tuning_action", session=session, action="capture", kernel=klab.kernels(example("inplace"))[0]["hash"], wait_seconds=60)[0]
     assert not server.tool("tuning_action", session=session, action="select", file=str(project.file))[0]
-    judged = server.tool("tuning_action", session=session, action="compare", language="glsl", source_text=project.right, name="r", iterations=3,
+    judged = server.tool("tuning_action", session=session, action="compare", language="glsl", source_text=project.right, name="r", measure_s=0,
                          wait_seconds=100)
     assert judged[1]["verdict"]["correctness"] == "correct", judged
     failed, saved = server.tool("tuning_action", session=session, action="save", variant="r")

@@ -58,8 +58,8 @@ def test_a_whole_session(klab):
     again = s("run", "--iterations", "3")
     assert again["delta"]["variant"] == "baseline", "equal conditions have a delta"
     assert "delta" not in s("run", "--iterations", "4"), "other conditions have none"
-    assert s("compare", "--variant", "right", "--iterations", "3")["verdict"]["correctness"] == "correct"
-    assert s("compare", "--variant", "wrong", "--iterations", "3", expect=3)["verdict"]["correctness"] == "incorrect"
+    assert s("compare", "--variant", "right", "--budget", "0")["verdict"]["correctness"] == "correct"
+    assert s("compare", "--variant", "wrong", "--budget", "0", expect=3)["verdict"]["correctness"] == "incorrect"
     assert s.state == "idle"
     assert s("save", "--variant", "wrong", expect=3)["error"]["code"] == "not_correct"
     asked = s("save", "--variant", "right")

@@ -16,7 +16,7 @@ REVERSED = NAIVE.replace("for (uint k = 0; k < n; ++k)", "for (uint k = n; k-- >
 
 def compare(klab, bundle, text, *options, name="variant.comp"):
     (klab.folder / name).write_text(text)
-    return klab("compare", bundle, "--variant", klab.folder / name, "--json", "--iterations", "3", *options)
+    return klab("compare", bundle, "--variant", klab.folder / name, "--json", "--budget", "0", *options)
 
 
 def verdict(done):
@@ -42,7 +42,7 @@ def checker(klab, body, name="check.py"):
 
 
 def test_types_are_found_out_and_shown(klab, shared_bundle):
-    done = klab.ok("compare", shared_bundle("small_types"), "--variant", SOURCES / "small_types.comp", "--json",
+    done = klab.ok("compare", "--budget", "0", shared_bundle("small_types"), "--variant", SOURCES / "small_types.comp", "--json",
                    "--iterations", "1")
     types = {t["type"]: t["from"] for t in done.json["variants"][1]["validation"]["types"]}
     assert types == {"u8": "SPIR-V", "u16": "SPIR-V", "f16": "SPIR-V"}, types
@@ -57,7 +57,7 @@ def test_types_can_be_given_with_a_shape_and_name_the_element(klab, shared_bundl
     (d,) = done.json["variants"][1]["validation"]["differences"]
     assert (d["type"], d["index"], d["actual_value"]) == ("f32", "[7,9]", "0.5"), d
     assert d["map"]["rows"] == 16 and d["map"]["columns"] == 64 and d["map"]["shares"].count(0) == 16 * 64 - 1, d["map"]
-    shown = klab("compare", bundle, "--variant", klab.folder / "variant.comp", "--type", "c naive=f32:160x160")
+    shown = klab("compare", "--budget", "0", bundle, "--variant", klab.folder / "variant.comp", "--type", "c naive=f32:160x160")
     assert re.search(r"f32 element \[7,9\]: expected \S+ \([0-9a-f]+\), got 0.5", shown.out), shown.out
     assert shown.out.count("      |") == 16, shown.out
     for bad in ("c naive=f33", "nothing=f32", "c naive", "c naive=f32:161x160"):
@@ -82,7 +82,7 @@ def test_other_orders_pass_numerically_and_show_their_ulps_bitwise(klab, shared_
     assert correctness == "incorrect" and "ULP" in reason
     values = done.json["variants"][1]["validation"]["values"]
     assert sum(values["ulps"].values()) == values["elements"] and values["max_ulp"] > 0, values
-    shown = klab("compare", bundle, "--variant", klab.folder / "variant.comp")
+    shown = klab("compare", "--budget", "0", bundle, "--variant", klab.folder / "variant.comp")
     assert "ULPs apart: " in shown.out, shown.out
 
 
@@ -210,10 +210,10 @@ def test_a_session_runs_only_checkers_that_its_owner_named(klab, shared_bundle):
     session = klab.ok("session", "open", "--bundle", shared_bundle("saxpy"), "--json").json["session"]["id"]
     (klab.folder / "v.comp").write_text(SAXPY.replace("a * x[i]", "x[i] * a"))
     klab.ok("session", "build", session, "--source", klab.folder / "v.comp", "--name", "v", "--json")
-    done = klab("session", "compare", session, "--variant", "v", "--checker", other, "--json", "--iterations", "1")
+    done = klab("session", "compare", session, "--variant", "v", "--checker", other, "--json", "--budget", "0")
     assert done.error["code"] == "not_allowed" and "bytes" in done.error["hint"], repr(done)
     assert not os.path.exists("/tmp/klab-was-here")
-    done = klab("session", "compare", session, "--variant", "v", "--checker", "bytes", "--json", "--iterations", "1")
+    done = klab("session", "compare", session, "--variant", "v", "--checker", "bytes", "--json", "--budget", "0")
     assert verdict(done)[0] == "correct", repr(done)
 
 

@@ -28,7 +28,7 @@ def test_variant_that_writes_nothing_is_incorrect(klab, shared_bundle, p):
     else:
         source = no_op(SOURCES / f"{stem}.comp")
     (klab.folder / "nothing.comp").write_text(source)
-    done = klab("compare", bundle, "--variant", klab.folder / "nothing.comp", "--json", "--iterations", "3")
+    done = klab("compare", bundle, "--variant", klab.folder / "nothing.comp", "--json", "--budget", "0")
     assert done.json and done.json["ok"], repr(done)
     verdict = done.json["verdict"]
     if p.program == "idempotent":
@@ -43,14 +43,14 @@ def test_variant_that_writes_nothing_is_incorrect(klab, shared_bundle, p):
 def test_fill_that_writes_nothing_is_not_called_correct(klab, shared_bundle):
     bundle = shared_bundle("idempotent", "idempotent_fill")
     (klab.folder / "nothing.comp").write_text(no_op(SOURCES / "idempotent_fill.comp"))
-    done = klab("compare", bundle, "--variant", klab.folder / "nothing.comp", "--json", "--iterations", "3")
+    done = klab("compare", bundle, "--variant", klab.folder / "nothing.comp", "--json", "--budget", "0")
     assert done.code == 3 and done.json["verdict"]["correctness"] in ("incorrect", "not_verified"), repr(done)
 
 
 def test_wrong_in_one_element_is_incorrect(klab, shared_bundle):
     text = (SOURCES / "inplace.comp").read_text().replace("x[i] * a + b", "x[i] * a + (i == 777u ? b + 1.0 : b)")
     (klab.folder / "wrong.comp").write_text(text)
-    done = klab("compare", shared_bundle("inplace"), "--variant", klab.folder / "wrong.comp", "--json")
+    done = klab("compare", "--budget", "0", shared_bundle("inplace"), "--variant", klab.folder / "wrong.comp", "--json")
     assert done.code == 3 and done.json["verdict"]["correctness"] == "incorrect", repr(done)
     (difference,) = done.json["variants"][1]["validation"]["differences"]
     assert difference["first_offset"] // 4 == 777 and 1 <= difference["differing_bytes"] <= 4
@@ -60,7 +60,7 @@ def test_writing_outside_the_result_is_incorrect(klab, shared_bundle):
     text = (SOURCES / "inplace.comp").read_text()
     text = text.replace("x[i] = x[i] * a + b;", "{ x[i] = x[i] * a + b; if (i == 0) x[n + n / 2] = 3.0; }")
     (klab.folder / "stray.comp").write_text(text)
-    done = klab("compare", shared_bundle("inplace"), "--variant", klab.folder / "stray.comp", "--json")
+    done = klab("compare", "--budget", "0", shared_bundle("inplace"), "--variant", klab.folder / "stray.comp", "--json")
     assert done.code == 3 and done.json["verdict"]["correctness"] == "incorrect", repr(done)
 
 
@@ -88,7 +88,7 @@ def test_build_options_reach_the_compiler(klab, shared_bundle):
     assert klab("build", bundle, "--source", "defined.comp", "--json").code == 7
     built = klab.ok("build", bundle, "--source", "defined.comp", "-D", "OK=1", "-O", "none", "--name", "v1", "--json")
     assert built.json["variant"]["name"] == "v1"
-    klab.ok("compare", bundle, "--variant", "v1", "--iterations", "3")
+    klab.ok("compare", bundle, "--variant", "v1", "--budget", "0")
 
 
 def test_launch_override_of_the_grid_is_judged(klab, shared_bundle):
@@ -143,14 +143,14 @@ def test_save_needs_a_verdict_of_correct(klab, project):
     for variant in ("better", "worse"):
         done = klab("save", project.bundle, "--variant", variant, "--yes", "--json")
         assert done.code == 3 and done.error["code"] == "not_correct", repr(done)
-    assert klab("compare", project.bundle, "--variant", "worse", "--iterations", "3").code == 3
+    assert klab("compare", project.bundle, "--variant", "worse", "--budget", "0").code == 3
     done = klab("save", project.bundle, "--variant", "worse", "--yes", "--json")
     assert done.code == 3 and done.error["code"] == "not_correct", repr(done)
     assert project.file.read_bytes() == project.text.encode()
 
 
 def test_save_and_undo(klab, project):
-    klab.ok("compare", project.bundle, "--variant", "better", "--iterations", "3")
+    klab.ok("compare", project.bundle, "--variant", "better", "--budget", "0")
     dry = klab.ok("save", project.bundle, "--variant", "better", "--dry-run", "--json").json
     assert "+  for (uint s = 128; s > 0; s /= 2) {" in dry["diff"] and project.file.read_text() == project.text
     refused = klab("save", project.bundle, "--variant", "better")  # nobody to ask
@@ -165,7 +165,7 @@ def test_save_and_undo(klab, project):
 
 def test_save_keeps_line_endings_and_links(klab, shared_bundle):
     project = Project(klab, shared_bundle("reduction"), ending="\r\n", mode=0o604)
-    klab.ok("compare", project.bundle, "--variant", "better", "--iterations", "3")
+    klab.ok("compare", project.bundle, "--variant", "better", "--budget", "0")
     link = klab.folder / "link.comp"
     link.symlink_to(project.file)
     klab.ok("save", project.bundle, "--variant", "better", "--file", link, "--yes")
@@ -174,7 +174,7 @@ def test_save_keeps_line_endings_and_links(klab, shared_bundle):
 
 
 def test_save_refuses_a_file_that_changed(klab, project):
-    klab.ok("compare", project.bundle, "--variant", "better", "--iterations", "3")
+    klab.ok("compare", project.bundle, "--variant", "better", "--budget", "0")
     project.file.write_text("// mine\n" + project.text)
     done = klab("save", project.bundle, "--variant", "better", "--yes", "--json")
     assert done.code != 0 and done.error["code"] == "source_changed", repr(done)
@@ -182,7 +182,7 @@ def test_save_refuses_a_file_that_changed(klab, project):
 
 
 def test_undo_refuses_a_file_that_changed_since(klab, project):
-    klab.ok("compare", project.bundle, "--variant", "better", "--iterations", "3")
+    klab.ok("compare", project.bundle, "--variant", "better", "--budget", "0")
     saved = klab.ok("save", project.bundle, "--variant", "better", "--yes", "--json").json["saved"]
     project.file.write_text("// edited since\n")
     done = klab("save", "--undo", saved["id"], "--json")

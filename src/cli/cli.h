@@ -72,6 +72,7 @@ void add_listing_verbs(Cli& cli);  // devices, doctor, dispatches, completions
 void add_capture_verbs(Cli& cli);  // capture, inspect, bundle
 void add_source_verbs(Cli& cli);   // source, build, save
 void add_run_verbs(Cli& cli);      // replay, compare
+void add_report_verb(Cli& cli);
 void add_calibrate_verb(Cli& cli);
 void add_mcp_verb(Cli& cli);
 void add_hub_verb(Cli& cli);

@@ -77,6 +77,7 @@ int main(int argc, char** argv) {
   cli::add_capture_verbs(cli);
   cli::add_source_verbs(cli);
   cli::add_run_verbs(cli);
+  cli::add_report_verb(cli);
   cli::add_session_verbs(cli);
   cli::add_calibrate_verb(cli);
   cli::add_mcp_verb(cli);

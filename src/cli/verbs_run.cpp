@@ -16,11 +16,12 @@ struct RunOptions {
                                memory, device;
   std::uint32_t dispatch = 0, iterations = 20, repeats = 5;
   std::uint64_t flush_mb = 0;
-  double budget_s = 600;
+  double budget_s = 600, measure_s = 10, margin = 0.005;
   bool no_validate = false, counters = false, cached = false;
   std::vector<std::string> counter_names;
   ops::LaunchText launch;
   ops::CheckText checks;
+  ops::WorkText work;
   std::vector<std::string> unseen;
 };
 
@@ -154,6 +155,31 @@ void print_counters(const Json& counters) {
   if (!counters["missing"].empty()) fmt::print("    not on this device: {}\n", counters["missing"].dump());
 }
 
+/// "84.1 % of the speed of light: 3.85 TB/s of 4.58 (memory, 33 % written)".
+void print_roofline(const Cli& cli, const char* what, const Json& r) {
+  if (!r.is_object()) return;
+  if (r.contains("why")) {
+    fmt::print("  {}speed of light: not shown, {}\n", what, r.value("why", ""));
+    return;
+  }
+  std::string text;
+  if (r.contains("achieved_gbs"))
+    text += fmt::format("{:.4g} GB/s", r.value("achieved_gbs", 0.0)) +
+            (r.contains("memory_roof_gbs") ? fmt::format(" of {:.4g} ({})", r.value("memory_roof_gbs", 0.0), r.value("memory_roof", "")) : "");
+  if (r.contains("achieved_gflops"))
+    text += (text.empty() ? "" : "; ") + fmt::format("{:.4g} GFLOP/s", r.value("achieved_gflops", 0.0)) +
+            (r.contains("compute_roof_gflops") ? fmt::format(" of {:.4g} ({})", r.value("compute_roof_gflops", 0.0), r.value("compute_roof", ""))
+                                               : "");
+  if (r.contains("share"))
+    fmt::print("  {}{} of the speed of light, bound by {}: {}; work by {}\n", what, cli.bold(fmt::format("{:.1f} %", 100 * r.value("share", 0.0))),
+               r.value("bound", "?"), text, r["work"].value("source", "?"));
+  else
+    fmt::print("  {}{}; work by {}\n", what, text, r["work"].value("source", "?"));
+  if (r.value("impossible", false)) fmt::print("  {}: {}\n", cli.bad("impossible"), r.value("sentence", ""));
+  if (r.contains("notes"))
+    for (const Json& note : r["notes"]) fmt::print("    {}\n", note.get<std::string>());
+}
+
 int correctness_exit(validate::Correctness c, replay::Outcome outcome) {
   if (c == validate::Correctness::correct) return 0;
   if (c == validate::Correctness::failed && outcome != replay::Outcome::ok)
@@ -170,13 +196,16 @@ void print_notes(const Json& answer) {
   for (const Json& note : answer.at("notes")) fmt::print("  note: {}\n", note.get<std::string>());
 }
 
-void print_replay(const Cli& cli, const Json& done, bool validated) {
+void print_replay(const Cli& cli, const Json& done, bool validated, bool asked_of_roofline) {
   fmt::print("{} [{}] on {}\n", cli.bold(done.at("kernel").get<std::string>()),
              done.at("variant").get<std::string>(), done.at("device").value("name", ""));
   fmt::print("  {}\n", conditions_text(done));
   const auto s = done.at("summary").get<measure::Summary>();
   fmt::print("  median {} (quartiles {} to {}, min {}, max {}, n {})\n", cli.bold(format_ns(s.median_ns)),
              format_ns(s.q1_ns), format_ns(s.q3_ns), format_ns(s.min_ns), format_ns(s.max_ns), s.count);
+  if (done.contains("throughput") && done["throughput"].contains("per_s"))
+    fmt::print("  back to back: {:.0f} launches/s, {:.2f} us of the host each\n", done["throughput"].value("per_s", 0.0),
+               done["throughput"].value("host_us", 0.0));
   if (done.contains("delta"))
     fmt::print("  {:.3f} x of run {} ({}, same conditions); a difference, not a claim\n",
                done["delta"].value("ratio", 1.0), done["delta"].value("run", 0),
@@ -205,6 +234,8 @@ void print_replay(const Cli& cli, const Json& done, bool validated) {
     fmt::print("  code: {}{}\n", figures_line(code.get<compile::KernelFacts>()), resources);
   }
   if (done.contains("counters")) print_counters(done["counters"]);
+  if (done.contains("roofline") && (asked_of_roofline || done["roofline"].contains("achieved_gbs") || done["roofline"].contains("achieved_gflops")))
+    print_roofline(cli, "", done["roofline"]);
   if (validated) print_validation(cli, done.at("validation").get<replay::Validation>());
   print_notes(done);
 }
@@ -226,6 +257,7 @@ int do_replay(Cli& cli, const RunOptions& o) {
   auto checks = checks_of(o);
   if (!checks) return cli.report(checks.error());
   arguments.update(*checks);
+  arguments.update(ops::work_arguments(o.work));
   auto done = cli.call(o.session.empty() ? "replay" : "session.run", arguments);
   if (!done) return cli.report(done.error());
   const int code =
@@ -235,8 +267,56 @@ int do_replay(Cli& cli, const RunOptions& o) {
   if (cli.json)
     cli.print_json(o.session.empty() ? "replay" : "session run", std::move(*done));
   else
-    print_replay(cli, *done, !o.no_validate);
+    print_replay(cli, *done, !o.no_validate, !o.work.empty() || !counters_of(o).empty());
   return code;
+}
+
+int speed_exit(validate::Speed speed, bool interrupted) {
+  using validate::Speed;
+  if (interrupted) return 130;
+  switch (speed) {
+    case Speed::slower:
+      return 4;
+    case Speed::inconclusive:
+    case Speed::unstable:
+    case Speed::clock_dependent:
+      return 5;
+    default:
+      return 0;
+  }
+}
+
+/// The verdict first, then what it rests on.
+void print_comparison(const Cli& cli, const Json& done, const std::string& a, const std::string& b) {
+  const Json& j = done.at("comparison");
+  const auto stored = decode_json<measure::Comparison>(j, "comparison");
+  if (!stored) return;
+  const measure::Conclusion& c = stored->conclusion;
+  const std::string word = to_string(c.verdict);
+  using measure::Verdict;
+  fmt::print("  {}{}: {}\n",
+             c.verdict == Verdict::faster       ? cli.good(word)
+             : c.verdict == Verdict::slower     ? cli.bad(word)
+             : c.verdict == Verdict::equivalent ? cli.bold(word)
+                                                : cli.warn(word),
+             c.headline.empty() ? "" : ", " + c.headline, c.reason);
+  const auto of_a = done.at("a").get<measure::Summary>(), of_b = done.at("b").get<measure::Summary>();
+  fmt::print("  A {}: median {}   B {}: median {}   B takes {:.4f} x of A's time\n", a, format_ns(of_a.median_ns), b,
+             format_ns(of_b.median_ns), c.interval.ratio);
+  fmt::print("  {} blocks of four letters ({} launches each) in {} placements, {} dropped; {:.0f} % interval by {}\n", c.blocks,
+             j.value("launches_per_letter", 0), c.placements, c.blocks_dropped, 100 * (1 - c.interval.alpha), c.interval.from);
+  for (const auto& [why, n] : c.dropped) fmt::print("    dropped: {} ({})\n", why, n);
+  const Json floor = j.value("floor", Json::object());
+  fmt::print("  differences up to {:.2f} % count as none: margin {:.2f} %, two copies of A differ by {:.2f} % here{}\n",
+             100 * stored->design.delta(), 100 * stored->design.margin, 100 * stored->design.floor,
+             floor.value("measured", false) ? " (measured now)" : floor.contains("at") ? " (measured " + floor.value("at", "") + ")" : "");
+  if (c.cycles)
+    fmt::print("  in cycles of the processors: {:.4f} ({:.4f} to {:.4f})\n", c.cycles->ratio, c.cycles->low, c.cycles->high);
+  const Json environment = j.value("environment", Json::object());
+  fmt::print("  clocks: {}{}\n", j.value("clocks", "not observed"),
+             environment.contains("why") ? " (" + environment.value("why", "") + ")" : "");
+  if (c.verdict == Verdict::inconclusive && !stored->interrupted)
+    fmt::print("  a larger --budget narrows the interval\n");
 }
 
 int do_compare(Cli& cli, const RunOptions& o) {
@@ -248,18 +328,23 @@ int do_compare(Cli& cli, const RunOptions& o) {
                     {"variant", variant_reference(o.variant)},
                     {"against", variant_reference(o.against)},
                     {"device", o.device},
+                    {"measure_s", o.measure_s},
+                    {"margin", o.margin},
                     {"budget_s", o.budget_s}});
   auto checks = checks_of(o);
   if (!checks) return cli.report(checks.error());
   arguments.update(*checks);
+  arguments.update(ops::work_arguments(o.work));
   auto answer = cli.call(o.session.empty() ? "compare" : "session.compare", arguments);
   if (!answer) return cli.report(answer.error());
   Json done = std::move(*answer);
   const Json &verdict = done.at("verdict"), &variants = done.at("variants");
   const auto correctness = verdict.at("correctness").get<validate::Correctness>();
-  const bool both = variants.size() == 2;
-  const int code = correctness_exit(correctness, both ? variants[1].at("outcome").get<replay::Outcome>()
-                                                      : done.at("outcome").get<replay::Outcome>());
+  const auto speed = verdict.at("speed").get<validate::Speed>();
+  const bool both = variants.size() == 2, timed = done.contains("comparison");
+  int code = correctness_exit(correctness, both ? variants[1].at("outcome").get<replay::Outcome>()
+                                                : done.at("outcome").get<replay::Outcome>());
+  if (code == 0) code = speed_exit(speed, timed && done["comparison"].value("interrupted", false));
   if (cli.json) {
     cli.print_json(o.session.empty() ? "compare" : "session compare", std::move(done));
     return code;
@@ -272,18 +357,15 @@ int do_compare(Cli& cli, const RunOptions& o) {
     fmt::print("  {}: {}\n", cli.bad("failed"), verdict.at("reason").get<std::string>());
   else
     print_validation(cli, variants.at(1).at("validation").get<replay::Validation>());
-  if (done.contains("ratio")) {
-    const auto a = done.at("a").get<measure::Summary>(), b = done.at("b").get<measure::Summary>();
-    const auto ratio = done["ratio"].get<measure::Ratio>();
+  if (timed) {
+    print_comparison(cli, done, o.against, name);
+    if (!o.work.empty() && done.contains("roofline")) {
+      print_roofline(cli, "A: ", done["roofline"]["a"]);
+      print_roofline(cli, "B: ", done["roofline"]["b"]);
+    }
     fmt::print("  {}\n", conditions_text(done));
-    fmt::print("  A {}: median {}   B {}: median {}\n", o.against, format_ns(a.median_ns), name,
-               format_ns(b.median_ns));
-    fmt::print(
-        "  B takes {:.3f} x of A's time (bootstrap interval {:.3f} to {:.3f}); interleaved medians, not a "
-        "claim of speed\n",
-        ratio.ratio, ratio.low, ratio.high);
-  } else if (verdict.at("speed").get<validate::Speed>() == validate::Speed::identical) {
-    fmt::print("  identical: same code and launch, so times are not compared\n");
+  } else if (speed == validate::Speed::identical) {
+    fmt::print("  {}: same code and launch, so times are not compared\n", cli.bold("identical"));
   }
   print_notes(done);
   if (correctness == validate::Correctness::correct)
@@ -292,22 +374,25 @@ int do_compare(Cli& cli, const RunOptions& o) {
   return code;
 }
 
-void add_condition_options(CLI::App* verb, RunOptions& o, bool of_session) {
+void add_condition_options(CLI::App* verb, RunOptions& o, bool of_session, bool compares) {
   if (of_session)
     verb->add_option("session", o.session, "its id")->required();
   else
     verb->add_option("bundle", o.bundle, "NAME.klab")->required();
   verb->add_option("--dispatch", o.dispatch, "which dispatch of the bundle")->capture_default_str();
-  verb->add_option("--iterations", o.iterations, "timed launches")
-      ->check(CLI::Range(1u, 10000u))
-      ->capture_default_str();
+  if (!compares) {
+    verb->add_option("--iterations", o.iterations, "timed launches")
+        ->check(CLI::Range(1u, 10000u))
+        ->capture_default_str();
+    verb->add_option("--repeats", o.repeats, "replays under condition repeats")
+        ->check(CLI::Range(2u, 100u))
+        ->capture_default_str();
+  }
   verb->add_option("--condition", o.condition,
-                   "isolated: inputs restored before each launch; sustained: back to back after one restore; "
-                   "repeats: the whole replay several times with fresh allocations")
-      ->check(CLI::IsMember({"isolated", "sustained", "repeats"}))
-      ->capture_default_str();
-  verb->add_option("--repeats", o.repeats, "replays under condition repeats")
-      ->check(CLI::Range(2u, 100u))
+                   compares ? "isolated: inputs restored before each launch; sustained: launches back to back after one restore"
+                            : "isolated: inputs restored before each launch; sustained: back to back after one restore; "
+                              "repeats: the whole replay several times with fresh allocations")
+      ->check(compares ? CLI::IsMember({"isolated", "sustained"}) : CLI::IsMember({"isolated", "sustained", "repeats"}))
       ->capture_default_str();
   verb->add_option("--cache", o.cache, "cold or warm (default: cold; sustained is always warm)")
       ->check(CLI::IsMember({"cold", "warm"}));
@@ -344,9 +429,24 @@ void add_condition_options(CLI::App* verb, RunOptions& o, bool of_session) {
       ->allow_extra_args(false);
   verb->add_flag("!--no-other-captures", o.checks.other_captures,
                  "do not judge on the bundle's other dispatches");
+  verb->add_option("--flops", o.work.flops,
+                   "operations of one launch, for its share of the speed of light: 2e9, fp64=1e9, matrix:bf16=1.1e12")
+      ->allow_extra_args(false);
+  verb->add_option("--bytes", o.work.bytes, "bytes of memory that one launch moves: 1.2e9, or read=8e8 and written=4e8")
+      ->allow_extra_args(false);
   verb->add_option("--seed", o.checks.seed, "of mutated inputs and of the order of launches")->capture_default_str();
-  verb->add_option("--budget", o.budget_s, "seconds that the worker may take")
+  verb->add_option(compares ? "--worker-budget" : "--budget,--worker-budget", o.budget_s, "seconds that the worker may take in all")
       ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  if (!compares) return;
+  verb->add_option("--budget", o.measure_s,
+                   "time to measure in: 2s, 10s, 60s. A short one widens the interval, never the claim. 0: only judge. "
+                   "Once a week as much again goes to what two copies of one module differ by")
+      ->transform(CLI::AsNumberWithUnit(std::map<std::string, double>{{"s", 1}, {"m", 60}}, CLI::AsNumberWithUnit::UNIT_OPTIONAL))
+      ->check(CLI::Range(0.0, 3600.0))
+      ->default_str("10s");
+  verb->add_option("--margin", o.margin, "differences up to this count as none")
+      ->check(CLI::Range(0.005, 0.99))
       ->capture_default_str();
 }
 
@@ -356,7 +456,7 @@ namespace {
 
 void add_replay(Cli& cli, CLI::App* verb, bool of_session) {
   auto options = std::make_shared<RunOptions>();
-  add_condition_options(verb, *options, of_session);
+  add_condition_options(verb, *options, of_session, false);
   verb->add_option("--variant", options->variant, "name, id, or a source or binary file")
       ->capture_default_str();
   verb->add_flag(
@@ -373,7 +473,7 @@ void add_replay(Cli& cli, CLI::App* verb, bool of_session) {
 
 void add_compare(Cli& cli, CLI::App* verb, bool of_session) {
   auto options = std::make_shared<RunOptions>();
-  add_condition_options(verb, *options, of_session);
+  add_condition_options(verb, *options, of_session, true);
   verb->add_option("--variant", options->variant, "name, id, or a source or binary file")->required();
   verb->add_option("--against", options->against, "the reference")->capture_default_str();
   cli.run_on(verb, [&cli, options] { return do_compare(cli, *options); });
@@ -388,7 +488,7 @@ void add_run_verbs(Cli& cli) {
                "klab replay matmul.klab --iterations 100 --variant faster"),
       false);
   add_compare(cli,
-              cli.verb("compare", "judge a variant: is it right, and how do its times compare",
+              cli.verb("compare", "judge a variant: is it right, and is it faster",
                        "klab compare matmul.klab --variant faster"),
               false);
 }
@@ -399,7 +499,7 @@ void add_session_run_verbs(Cli& cli, CLI::App* session) {
                       "klab session run s1234567 --variant faster", session),
              true);
   add_compare(cli,
-              cli.verb("compare", "judge a variant: is it right, and how do its times compare",
+              cli.verb("compare", "judge a variant: is it right, and is it faster",
                        "klab session compare s1234567 --variant faster", session),
               true);
 }

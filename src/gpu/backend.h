@@ -145,6 +145,7 @@ struct Step {
 struct BatchResult {
   std::vector<double> launch_ns;  // of timed launches, in order
   double wall_ns = 0;             // submit to completion, host clock
+  double submit_ns = 0;           // recording and handing over to the driver, host clock
 };
 
 struct Counters {

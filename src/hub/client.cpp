@@ -70,6 +70,8 @@ Status start_hub() {
   return {};
 }
 
+constexpr std::chrono::seconds kStopGrace{20};  // a little more than the worker's own
+
 /// What was said to the hub, and its answer. Errors: worker_lost when the hub went away.
 Result<Json> exchange(int fd, const Json& message, const OnProgress& progress,
                       const std::function<bool()>& cancelled) {
@@ -78,8 +80,16 @@ Result<Json> exchange(int fd, const Json& message, const OnProgress& progress,
                 "run the command again: what was reported is kept; $KLAB_HOME/logs/hub.log may say why");
   };
   if (!replay::send_message(fd, message)) return lost();
+  // A comparison that is stopped ends with what it has: that answer is waited for.
+  const std::string verb = message.value("verb", "");
+  const bool keeps = verb == "compare" || verb == "session.compare";
+  std::optional<std::chrono::steady_clock::time_point> stop_by;
   for (;;) {
-    if (cancelled && cancelled())
+    if (!stop_by && cancelled && cancelled()) {
+      stop_by = std::chrono::steady_clock::now() + (keeps ? kStopGrace : std::chrono::seconds(0));
+      ::shutdown(fd, SHUT_WR);  // the hub sees that nothing more will be asked for
+    }
+    if (stop_by && std::chrono::steady_clock::now() >= *stop_by)
       return fail(ErrorCode::interrupted, "interrupted; nothing was kept of this run");
     pollfd p{fd, POLLIN, 0};
     if (::poll(&p, 1, 50) <= 0) continue;

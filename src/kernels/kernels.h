@@ -13,10 +13,10 @@ namespace klab::kernels {
 /// SPIR-V 1.3 (Vulkan 1.1) of kernel `name`, entry point "main"; an empty span when there is none.
 /// Names: kToolKernels, and those of calibration.h. The bytes live as long as the program.
 std::span<const std::byte> spirv(std::string_view name);
-/// The tools of replay: each API that has any of them has them under these names ("patch" not in Vulkan). The
+/// The tools of replay: each API that has any of them has them under these names ("patch" not in Vulkan, "clock" in CUDA only). The
 /// kernels of calibration.h come besides.
 inline constexpr std::string_view kToolKernels[] = {"hash",  "hash_address", "compare", "compare_values",
-                                                    "flush", "poison",       "patch"};
+                                                    "flush", "poison",       "patch",   "clock"};
 /// CUDA fat binary of all tools (klab.cu; entry points "klab_NAME", and "klab_hash_finish", "klab_gate"
 /// that only gpu/cuda launches); an empty span in a build without nvcc.
 std::span<const std::byte> cuda_fatbin();
@@ -115,6 +115,17 @@ struct PatchWord {
 struct PatchPush {
   std::uint32_t count = 0, back = 0;
 };
+
+/// "clock" (CUDA only). Binding 0: ClockReading[]. Any grid: each block reads the counters of the multiprocessor that it runs
+/// on and writes them to element `first` + its number; those that no block came to stay as they were.
+struct ClockReading {
+  std::uint64_t cycles = 0, nanoseconds = 0;
+};
+struct ClockPush {
+  std::uint32_t first = 0;
+};
+inline constexpr std::uint32_t kClockProcessors = 512;  // more are left out
+inline constexpr std::uint32_t kClockBlocks = 1024;     // some for each multiprocessor
 
 /// Workgroups in x for a striding kernel over `bytes`: enough for any GPU, at most 65,535.
 constexpr std::uint32_t striding_grid(std::uint64_t bytes) {

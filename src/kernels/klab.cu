@@ -37,6 +37,9 @@ struct PoisonPush {
 struct PatchPush {
   u32 count, back;
 };
+struct ClockPush {
+  u32 first;
+};
 
 __device__ Quad add(Quad a, Quad b) { return {a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w}; }
 
@@ -161,6 +164,17 @@ extern "C" __global__ void __launch_bounds__(kThreads)
 extern "C" __global__ void __launch_bounds__(kThreads) klab_patch(const PatchEntry* entries, PatchPush push) {
   for (u32 i = blockIdx.x * kThreads + threadIdx.x; i < push.count; i += gridDim.x * kThreads)
     patch_one(entries[i], push.back != 0);
+}
+
+/// Cycles and nanoseconds of each multiprocessor, by whichever of its blocks comes last.
+extern "C" __global__ void __launch_bounds__(kThreads) klab_clock(ulonglong2* readings, ClockPush push) {
+  if (threadIdx.x != 0) return;
+  u32 processor;
+  u64 cycles, nanoseconds;
+  asm volatile("mov.u32 %0, %%smid;" : "=r"(processor));
+  if (processor >= 512) return;
+  asm volatile("mov.u64 %0, %%clock64;\n\tmov.u64 %1, %%globaltimer;" : "=l"(cycles), "=l"(nanoseconds));
+  readings[push.first + processor] = make_ulonglong2(cycles, nanoseconds);
 }
 
 /// Holds the stream until the host has queued what follows: ends when *flag reaches `value`, or after `limit_ns`.

@@ -116,7 +116,7 @@ Result<Json> get_prompt(const std::string& name, const Json& arguments) {
       "5. Write one variant at a time; tuning_action compare it with source_text. `incorrect` and "
       "`not_verified` mean that it "
       "does not count, however fast. Keep conditions equal.\n"
-      "6. Stop when ideas no longer help. Compare the best one again with more iterations.\n"
+      "6. Stop when ideas no longer help. Compare the best one again with a larger measure_s: only its verdict is a claim.\n"
       "7. tuning_action save it: a person decides. Then tuning_close.\n"
       "Report each variant that was tried, also those that failed.",
       program.empty() ? "the user's program" : "the program \"" + program + "\"",

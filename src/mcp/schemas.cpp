@@ -48,9 +48,14 @@ const std::vector<std::pair<std::string, std::vector<std::string>>>& actions() {
   static const std::vector<std::string> conditions{"mode",   "iterations", "repeats",        "cache",
                                                    "memory", "flush_mb",   "device",         "budget_s",
                                                    "level",  "types",      "tolerances",     "checker",
-                                                   "seed",   "references", "other_captures", "unseen_launches"};
+                                                   "seed",   "references", "other_captures", "unseen_launches",
+                                                   "flops",  "bytes"};
   const auto with = [](std::vector<std::string> a, const std::vector<std::string>& b) {
     a.insert(a.end(), b.begin(), b.end());
+    return a;
+  };
+  const auto without = [](std::vector<std::string> a, const std::vector<std::string>& b) {
+    std::erase_if(a, [&](const std::string& name) { return std::find(b.begin(), b.end(), name) != b.end(); });
     return a;
   };
   static const std::vector<std::pair<std::string, std::vector<std::string>>> list{
@@ -60,7 +65,7 @@ const std::vector<std::pair<std::string, std::vector<std::string>>>& actions() {
       {"capture", {"kernel", "nth", "scope", "max_bytes", "dry_run", "limit_s"}},
       {"build", build_members()},
       {"run", with(with({"variant", "counters"}, conditions), build_members())},
-      {"compare", with(with({"variant", "against"}, conditions), build_members())},
+      {"compare", with(with({"variant", "against", "measure_s", "margin"}, without(conditions, {"iterations", "repeats"})), build_members())},
       {"tune", {"space"}},
       {"save", {"variant", "file", "base_hash", "token"}},
   };
@@ -103,7 +108,11 @@ Json action_properties() {
       {"memory", one_of("pool to place memory in (default: as captured)", {"device", "host"})},
       {"flush_mb", integer("MiB that go through the caches before each launch", 0, 65536)},
       {"device", text("index, uuid or part of a name (list_devices)", 256)},
-      {"budget_s", number("seconds that the worker may take", 1, 86400)},
+      {"budget_s", number("seconds that the worker may take in all", 1, 86400)},
+      {"measure_s", number("compare: seconds to measure in (default 10); fewer widen the interval, never the claim; 0: only "
+                           "judge. The first comparison of a kind takes twice as long",
+                           0, 3600)},
+      {"margin", number("compare: differences up to this count as none (default 0.005)", 0.005, 0.99)},
       {"level", one_of("run, compare: how results are compared with the captured kernel's. bitwise (default): every "
                        "byte; numeric: floating-point elements within a tolerance; custom: the checker decides",
                        {"bitwise", "numeric", "custom"})},
@@ -122,6 +131,9 @@ Json action_properties() {
                           {"push_constants", texts("Vulkan: OFFSET=HEX; CUDA: argument bytes")},
                           {"spec_constants", texts("Vulkan: ID=VALUE")}},
                          {})}}},
+      {"flops", texts("run, compare: operations of one launch, for its share of the speed of light: 2e9, fp64=1e9, "
+                      "matrix:bf16=1.1e12")},
+      {"bytes", texts("run, compare: bytes that one launch moves: 1.2e9, or read=8e8 and written=4e8")},
       {"counters", texts("run: hardware counters by the vendor's names, or \"default\"")},
       {"source", text("build, run, compare: a source file within the allowed folders")},
       {"source_text", text("build, run, compare: the variant's source itself", 8u << 20)},
@@ -160,7 +172,8 @@ std::string action_description() {
       "- build {source or source_text+language, name, defines, ...}: compile a variant\n"
       "- run {variant, or a source; mode, iterations, cache, counters}: time one variant and check its "
       "results\n"
-      "- compare {variant, or a source; against}: is it right, and how do its times compare (interleaved)\n"
+      "- compare {variant, or a source; against; measure_s}: is it right, and is it faster: faster, slower, equivalent, "
+      "inconclusive, unstable, clock_dependent or identical, with the interval\n"
       "- save {variant}: write a correct variant into the source file; a person is asked, a backup is kept\n"
       "- tune: not in this version\n"
       "A wrong variant has no speed. Long work gives a job when wait_seconds have passed. Compiled kernels "

@@ -3,38 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <random>
 #include <vector>
 
 namespace klab::measure {
-namespace {
-
-constexpr int kResamples = 2000;
-constexpr double kTail = 0.025;  // of a 95 % interval
-
-double median_of(std::vector<double>& samples) {
-  const std::size_t half = samples.size() / 2;
-  std::nth_element(samples.begin(), samples.begin() + static_cast<std::ptrdiff_t>(half), samples.end());
-  const double upper = samples[half];
-  if (samples.size() % 2 != 0) return upper;
-  return (*std::max_element(samples.begin(), samples.begin() + static_cast<std::ptrdiff_t>(half)) + upper) /
-         2;
-}
-
-// Multiply-shift rather than std::uniform_int_distribution, whose numbers differ between standard libraries:
-// the same seed must give the same interval everywhere.
-std::size_t pick(std::mt19937_64& random, std::size_t n) {
-  return static_cast<std::size_t>((static_cast<unsigned __int128>(random()) * n) >> 64);
-}
-
-double resampled_median(std::span<const double> from, std::vector<double>& scratch, std::mt19937_64& random) {
-  scratch.resize(from.size());
-  for (double& x : scratch) x = from[pick(random, from.size())];
-  return median_of(scratch);
-}
-
-}  // namespace
-
 double quantile(std::span<const double> sorted, double q) {
   if (sorted.empty()) return 0;
   const double at = std::clamp(q, 0.0, 1.0) * static_cast<double>(sorted.size() - 1);
@@ -61,25 +32,16 @@ Summary summarise(std::span<const double> samples_ns) {
   return s;
 }
 
-Ratio median_ratio(std::span<const double> a_ns, std::span<const double> b_ns, std::uint32_t seed) {
-  Ratio r;
-  if (a_ns.empty() || b_ns.empty()) return r;
-  std::vector<double> a(a_ns.begin(), a_ns.end()), b(b_ns.begin(), b_ns.end());
-  const double base = median_of(a);
-  if (!(base > 0)) return r;
-  r.ratio = median_of(b) / base;
-  std::mt19937_64 random(seed);
-  std::vector<double> ratios;
-  ratios.reserve(kResamples);
-  for (int i = 0; i < kResamples; ++i) {
-    const double of_a = resampled_median(a_ns, a, random);
-    const double of_b = resampled_median(b_ns, b, random);
-    if (of_a > 0) ratios.push_back(of_b / of_a);
-  }
-  std::sort(ratios.begin(), ratios.end());
-  r.low = quantile(ratios, kTail);
-  r.high = quantile(ratios, 1 - kTail);
-  return r;
+std::pair<double, double> median_interval(std::span<const double> samples_ns) {
+  if (samples_ns.empty()) return {0, 0};
+  std::vector<double> sorted(samples_ns.begin(), samples_ns.end());
+  std::sort(sorted.begin(), sorted.end());
+  const auto n = static_cast<double>(sorted.size());
+  const double away = 1.96 * std::sqrt(n) / 2;
+  const auto rank = [&](double at) {
+    return sorted[static_cast<std::size_t>(std::clamp(at, 1.0, n)) - 1];
+  };
+  return {rank(std::floor(n / 2 - away)), rank(std::ceil(n / 2 + away) + 1)};
 }
 
 void to_json(Json& j, const Summary& v) {
@@ -97,13 +59,5 @@ void from_json(const Json& j, Summary& v) {
   read_optional(j, "mean_ns", v.mean_ns);
   read_optional(j, "spread", v.spread);
 }
-
-void from_json(const Json& j, Ratio& v) {
-  read_optional(j, "ratio", v.ratio);
-  read_optional(j, "low", v.low);
-  read_optional(j, "high", v.high);
-}
-
-void to_json(Json& j, const Ratio& v) { j = Json{{"ratio", v.ratio}, {"low", v.low}, {"high", v.high}}; }
 
 }  // namespace klab::measure

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers of a run, without a claim. Claims are a comparison's (see docs/measuring.md).
+// Numbers of a run, without a claim. Claims are a comparison's (comparison.h).
 #pragma once
 #include <cstdint>
 #include <span>
+#include <utility>
 
 #include "base/json.h"
 
@@ -17,16 +18,10 @@ struct Summary {
 };
 Summary summarise(std::span<const double> samples_ns);
 double quantile(std::span<const double> sorted, double q);
+/// An interval of the median without a distribution: the order statistics that hold it at 95 % (binomial, by its normal
+/// approximation; all of them for fewer than 6). {0, 0} of none.
+std::pair<double, double> median_interval(std::span<const double> samples_ns);
 void to_json(Json& j, const Summary& v);
 void from_json(const Json& j, Summary& v);
-
-/// Interleaved medians of A and B: ratio of B's median time to A's, and a percentile bootstrap interval (95
-/// %, `seed`). Simple form: no claim is made of it.
-struct Ratio {
-  double ratio = 1, low = 1, high = 1;
-};
-Ratio median_ratio(std::span<const double> a_ns, std::span<const double> b_ns, std::uint32_t seed);
-void to_json(Json& j, const Ratio& v);
-void from_json(const Json& j, Ratio& v);
 
 }  // namespace klab::measure

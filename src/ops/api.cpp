@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "ops/calibrate.h"
+#include "ops/report.h"
 #include "ops/requests.h"
 #include "ops/session.h"
 
@@ -81,6 +82,34 @@ Result<Json> source_write(Lab& lab, const Json& arguments) {
   return Json{{"file", written.file}, {"language", written.language}, {"from", written.from}};
 }
 
+/// With "html" or "data" files are written; without them the whole report is the answer.
+Result<Json> run_report(Lab& lab, const Json& arguments) {
+  std::string bundle, html, data;
+  ReportRequest request;
+  bool replace = false;
+  KLAB_TRY_VOID(Fields(arguments, "report")
+                    .take("bundle", bundle)
+                    .take("comparison", request.comparison)
+                    .take("html", html)
+                    .take("data", data)
+                    .take("replace", replace)
+                    .done());
+  for (const std::string* path : {&bundle, &html, &data})
+    if (!path->empty() && !fs::path(*path).is_absolute())
+      return fail(ErrorCode::usage, *path + " is not an absolute path", "paths of a verb are absolute");
+  request.bundle = bundle;
+  if (html.empty() && data.empty()) {
+    KLAB_TRY(Json report, make_report(lab, request));
+    return Json{{"report", std::move(report)}};
+  }
+  KLAB_TRY(const WrittenReport done,
+           write_report(lab, request, {.html = html, .data = data, .replace = replace}));
+  return Json{{"comparison", done.report.at("verdict").at("comparison")},
+              {"verdict", done.report.at("verdict")},
+              {"html", done.html.string()},
+              {"data", done.data.string()}};
+}
+
 Result<Json> run_calibrate(Lab& lab, const Json& arguments) {
   CalibrateRequest request;
   KLAB_TRY_VOID(Fields(arguments, "calibrate")
@@ -107,7 +136,8 @@ constexpr Verb kVerbs[] = {
     {"source.write", "write out the source that the bundle itself holds", Uses::compiler, false, source_write},
     {"build", "build a variant of the captured kernel", Uses::compiler, false, run_build},
     {"replay", "run the captured dispatch alone, timed and validated", Uses::device, false, run_replay},
-    {"compare", "judge a variant: is it right, and how do its times compare", Uses::device, false, run_compare},
+    {"compare", "judge a variant: is it right, and is it faster", Uses::device, false, run_compare},
+    {"report", "a comparison as a page and as data that can be checked", Uses::nothing, false, run_report},
     {"calibrate", "measure what a device attains, or take it from the cache", Uses::device, false, run_calibrate},
     {"calibrations", "calibrations that are kept; measures nothing", Uses::nothing, true, run_show_calibrations},
 };

@@ -97,6 +97,7 @@ Result<ReplayRequest> replay_request(const Json& arguments, std::string_view ver
   fields.take("cached", r.cached);
   take_launch(fields, r.launch);
   take_checks(fields, r.checks);
+  take_work(fields, r.work);
   KLAB_TRY_VOID(take_conditions(fields, r.conditions).done());
   KLAB_TRY_VOID(check_conditions(r.conditions));
   r.bundle = bundle;
@@ -109,9 +110,18 @@ Result<CompareRequest> compare_request(const Json& arguments, std::string_view v
   std::string bundle;
   fields.need("bundle", bundle).need("variant", r.variant).take("against", r.against);
   fields.take("dispatch", r.dispatch).take("device", r.device).take("budget_s", r.budget_s);
+  fields.take("measure_s", r.measure_s).take("margin", r.margin);
   take_checks(fields, r.checks);
+  take_work(fields, r.work);
   KLAB_TRY_VOID(take_conditions(fields, r.conditions).done());
   KLAB_TRY_VOID(check_conditions(r.conditions));
+  if (r.conditions.mode == replay::Mode::repeats)
+    return fail(ErrorCode::usage, "a comparison places everything anew many times by itself: it has no mode repeats",
+                "mode isolated");
+  if (!(r.measure_s >= 0 && r.measure_s <= 3600))
+    return fail(ErrorCode::usage, "measure_s: from 0 (only judge) to 3600 seconds", "10 is the default");
+  if (!(r.margin >= 0.005 && r.margin < 1))
+    return fail(ErrorCode::usage, "margin: from 0.005 to 1", "0.01 calls differences up to 1 % equal");
   r.bundle = bundle;
   return r;
 }

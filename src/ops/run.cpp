@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "ops/floors.h"
+
 namespace klab::ops {
 namespace {
 
@@ -41,9 +43,8 @@ Error error_of(replay::Outcome outcome, const std::optional<Error>& error, const
   return Error{code_of(outcome), fmt::format("the replay ended with {}", to_string(outcome)), "", 0};
 }
 
-/// Mode honesty: what ran must be what was asked. Interleaving needs whole ABBA blocks, so a comparison may
-/// run a few launches more than asked, never fewer.
-Status check_mode(const replay::Conditions& asked, const replay::Answer& answer, bool interleaved) {
+/// Mode honesty: what ran must be what was asked. How many launches a comparison has is its protocol's to say.
+Status check_mode(const replay::Conditions& asked, const replay::Answer& answer, bool counted) {
   const replay::Conditions& ran = answer.ran;
   std::string differs;
   auto compare = [&](const char* what, const std::string& a, const std::string& b) {
@@ -53,7 +54,7 @@ Status check_mode(const replay::Conditions& asked, const replay::Answer& answer,
   compare("cache", to_string(asked.cache), to_string(ran.cache));
   compare("memory", asked.memory.empty() ? "as captured" : asked.memory,
           ran.memory.empty() ? "as captured" : ran.memory);
-  if (!interleaved || ran.iterations < asked.iterations)
+  if (counted && ran.iterations != asked.iterations)
     compare("iterations", std::to_string(asked.iterations), std::to_string(ran.iterations));
   if (asked.flush_mb != 0) compare("flush", std::to_string(asked.flush_mb), std::to_string(ran.flush_mb));
   if (asked.mode == replay::Mode::repeats)
@@ -90,6 +91,7 @@ std::string run_key(const OpenBundle& opened, const ReplayRequest& request, cons
       {"counters", request.counters},
       {"validate", request.validate},
       {"checks", check_arguments(request.checks)},
+      {"work", work_arguments(request.work)},
       {"device", request.device},
       {"protocol", replay::kProtocolVersion},
       {"klab", KLAB_VERSION}}.dump()));
@@ -137,6 +139,7 @@ Result<Replayed> replay_dispatch(Lab& lab, const ReplayRequest& request) {
   KLAB_TRY(session::Store * store, lab.store());
   KLAB_TRY(Chosen chosen, choose_variant(lab, request.bundle, request.variant));
   KLAB_TRY_VOID(check_code(opened, request.dispatch));
+  KLAB_TRY(const calibrate::Work work, parse_work(request.work));
   Replayed done;
   done.kernel = opened.dispatch(request.dispatch).name;
   done.dispatch = request.dispatch;
@@ -159,6 +162,7 @@ Result<Replayed> replay_dispatch(Lab& lab, const ReplayRequest& request) {
     KLAB_TRY(const bool found, answer_from_store(lab, *store, key, done));
     if (found) {
       done.summary = summary_of(done.answer);
+      done.roofline = place_run(done.answer, 0, work);
       return done;
     }
   }
@@ -189,10 +193,11 @@ Result<Replayed> replay_dispatch(Lab& lab, const ReplayRequest& request) {
     run.outcome = replay::Outcome::failed;
   if (run.outcome == replay::Outcome::ok) run.outcome = done.variant().outcome;
   const bool ran = run.outcome == replay::Outcome::ok;
-  Status honest = ran ? check_mode(request.conditions, done.answer, false) : Status{};
+  Status honest = ran ? check_mode(request.conditions, done.answer, true) : Status{};
   if (!honest) run.outcome = replay::Outcome::refused;
   if (ran) {
     done.summary = summary_of(done.answer);
+    done.roofline = place_run(done.answer, 0, work);
     run.median_ns = done.summary.median_ns;
   }
   run.answer = done.answer;
@@ -229,13 +234,28 @@ Result<Compared> compare_variants(Lab& lab, const CompareRequest& request) {
                       .variants = {a.code, b.code},
                       .conditions = request.conditions,
                       .seed = request.checks.seed,
+                      .comparing = {.measure_s = request.measure_s, .margin = request.margin, .floors = known_floors()},
                       .budget_s = request.budget_s};
+  // Validation, perhaps the floor, the measuring itself; each may overrun a little.
+  if (const double needed = 30 + 2.6 * request.measure_s; request.measure_s > 0 && needed > request.budget_s)
+    return fail(ErrorCode::usage,
+                fmt::format("measuring for {:g} s needs a worker budget of {:.0f} s, there are {:g}", request.measure_s, needed,
+                            request.budget_s),
+                "a smaller --budget, or a larger --worker-budget");
+  job.conditions.iterations = 1;  // how many there are is the protocol's to say
   KLAB_TRY(job.checks, resolve_checks(lab, opened, request.dispatch, request.checks));
+  KLAB_TRY(const calibrate::Work work, parse_work(request.work));
   Compared done;
   done.kernel = opened.dispatch(request.dispatch).name;
   done.dispatch = request.dispatch;
   KLAB_TRY(done.answer, lab.ask(job));
+  if (const Status kept = keep_floor(done.answer.comparison); !kept)
+    done.answer.notes.push_back("the floor was not kept for the next comparison: " + kept.error().what);
   const auto& variants = done.answer.variants;
+  // Refused as a whole, by neither variant's fault.
+  if (done.answer.outcome != replay::Outcome::ok && done.answer.error && variants.size() == 2 &&
+      variants[0].outcome == replay::Outcome::ok && variants[1].outcome == replay::Outcome::ok)
+    return fail(error_of(done.answer.outcome, done.answer.error, opened.reader.path()));
   session::VerdictRow verdict{.bundle = opened.id, .dispatch = request.dispatch, .variant = b.row->id};
   verdict.session = lab.session;
   verdict.conditions = done.answer.ran;
@@ -258,7 +278,7 @@ Result<Compared> compare_variants(Lab& lab, const CompareRequest& request) {
         fmt::format("{}: {}", to_string(variants[1].outcome),
                     variants[1].error ? variants[1].error->what : "no further word from the driver");
   } else {
-    if (const Status honest = check_mode(request.conditions, done.answer, true); !honest) {
+    if (const Status honest = check_mode(job.conditions, done.answer, false); !honest) {
       // Refused, and stored as that: no verdict comes of it.
       KLAB_TRY_VOID(store->add_run({.bundle = opened.id,
                                     .dispatch = request.dispatch,
@@ -270,6 +290,8 @@ Result<Compared> compare_variants(Lab& lab, const CompareRequest& request) {
                                     .session = lab.session}));
       return fail(honest.error());
     }
+    for (std::size_t i = 0; i < 2; ++i)
+      if (!variants[i].samples_ns.empty()) done.roofline[i] = place_run(done.answer, i, work);
     verdict.correctness = variants[1].validation.correctness;
     verdict.reason = variants[1].validation.reason;
     done.a = measure::summarise(variants[0].samples_ns);
@@ -279,9 +301,11 @@ Result<Compared> compare_variants(Lab& lab, const CompareRequest& request) {
       if (variants[0].code_hash == variants[1].code_hash && same_launch) {
         verdict.speed = validate::Speed::identical;
         verdict.reason += "; same code and launch, so times are not compared";
-      } else if (!variants[0].samples_ns.empty() && !variants[1].samples_ns.empty()) {
-        done.ratio = measure::median_ratio(variants[0].samples_ns, variants[1].samples_ns, job.seed);
-        verdict.ratio = done.ratio->ratio;
+      } else if (done.answer.comparison.is_object()) {
+        KLAB_TRY(done.comparison, decode_json<measure::Comparison>(done.answer.comparison, "the worker's comparison"));
+        const measure::Conclusion& c = done.comparison->conclusion;
+        from_string(to_string(c.verdict), verdict.speed);
+        verdict.ratio = c.interval.ratio;
       }
     }
   }
@@ -306,7 +330,6 @@ void to_json(Json& j, const Replayed& v) {
            {"ran", v.answer.ran},
            {"samples_ns", variant.samples_ns},
            {"summary", v.summary},
-           {"launch_throughput_per_s", v.summary.median_ns > 0 ? 1e9 / v.summary.median_ns : 0},
            {"captured_bytes", v.answer.captured_bytes},
            {"restored_bytes_per_iteration", variant.restored_bytes_per_iteration},
            {"written_bytes", variant.written_bytes},
@@ -318,9 +341,11 @@ void to_json(Json& j, const Replayed& v) {
            {"validation", variant.validation},
            {"notes", v.answer.notes},
            {"wall_ms", v.answer.wall_ms}};
+  if (!v.roofline.is_null()) j["roofline"] = v.roofline;
   if (v.from_store) j["from_store"] = true;
   if (!variant.replay_averages_ns.empty()) j["replay_averages_ns"] = variant.replay_averages_ns;
   if (!variant.counters.is_null()) j["counters"] = variant.counters;
+  if (!variant.throughput.is_null()) j["throughput"] = variant.throughput;
   if (v.delta)
     j["delta"] = {
         {"run", v.delta->run}, {"variant", v.delta->variant}, {"at", v.delta->at}, {"ratio", v.delta->ratio}};
@@ -338,9 +363,12 @@ void to_json(Json& j, const Compared& v) {
            {"b", v.b},
            {"variants", v.answer.variants},
            {"notes", v.answer.notes},
-           {"outcome", v.answer.outcome},
-           {"claim", "none: interleaved medians rank, they do not prove"}};
-  if (v.ratio) j["ratio"] = *v.ratio;
+           {"outcome", v.answer.outcome}};
+  if (!v.roofline[1].is_null()) j["roofline"] = {{"a", v.roofline[0]}, {"b", v.roofline[1]}};
+  if (!v.comparison) return;
+  j["comparison"] = v.answer.comparison;
+  j["ratio"] = v.comparison->conclusion.interval;
+  j["headline"] = v.comparison->conclusion.headline;
 }
 
 }  // namespace klab::ops

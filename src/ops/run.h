@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Verbs that use the device: replay, compare, devices.
 #pragma once
+#include "measure/comparison.h"
 #include "measure/summary.h"
 #include "ops/checks.h"
 #include "ops/lab.h"
+#include "ops/roofline.h"
 
 namespace klab::ops {
 
@@ -17,6 +19,7 @@ struct ReplayRequest {
   std::vector<std::string> counters;  // "default", or names as the vendor has them
   bool validate = true;
   CheckText checks;
+  WorkText work;
   bool cached = false;  // a stored run of the same code, launch, capture, device, driver and conditions will do
   double budget_s = 600;
 };
@@ -36,6 +39,7 @@ struct Replayed {
   CodeFacts code;                                    // of the code that ran
   std::optional<compile::KernelFacts> kernel_facts;  // CUDA: of the kernel in it
   std::optional<Delta> delta;
+  Json roofline;  // ops/roofline.h
   bool from_store = false;  // nothing ran: `run` is the earlier one
   const replay::VariantAnswer& variant() const { return answer.variants.front(); }
 };
@@ -52,6 +56,9 @@ struct CompareRequest {
   replay::Conditions conditions;
   std::string device;
   CheckText checks;
+  WorkText work;  // of one launch, of either variant
+  double measure_s = 10;  // replay::Comparing::measure_s
+  double margin = 0.005;
   double budget_s = 600;
 };
 struct Compared {
@@ -60,10 +67,11 @@ struct Compared {
   session::VerdictRow verdict;
   replay::Answer answer;  // variants: A (reference), B
   measure::Summary a, b;
-  std::optional<measure::Ratio> ratio;  // only of a correct variant
+  Json roofline[2];  // of A and B, where they were timed
+  std::optional<measure::Comparison> comparison;  // only of a correct variant that is not `identical`
 };
 void to_json(Json& j, const Compared& v);
-/// Correctness first; times only of a correct variant; interleaved medians and no claim of speed.
+/// Correctness first; a verdict on speed only of a correct variant, by the protocol of docs/measuring.md.
 /// Errors: as replay_dispatch when the reference itself could not run.
 Result<Compared> compare_variants(Lab& lab, const CompareRequest& request);
 

@@ -20,7 +20,7 @@ constexpr Verb kVerbs[] = {
     {"session.build", "build a variant from a source under the roots or from a text", Uses::compiler, false,
      session_build},
     {"session.run", "time the baseline or a variant under stated conditions", Uses::device, false, session_run},
-    {"session.compare", "judge a variant: is it right, and how do its times compare", Uses::device, false,
+    {"session.compare", "judge a variant: is it right, and is it faster", Uses::device, false,
      session_compare},
     {"session.save", "write a correct variant into its source file, once a person has approved", Uses::nothing, false,
      session_save},

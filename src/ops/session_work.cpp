@@ -62,7 +62,7 @@ Json next_actions(const session::SessionRow& row) {
       if (row.state == State::captured) list.push_back(action("session.search", "find the kernel's source"));
       list.push_back(action("session.run", "time the baseline or a variant under stated conditions"));
       list.push_back(action("session.build", "build a variant from an edited source"));
-      list.push_back(action("session.compare", "judge a variant: is it right, and how do its times compare"));
+      list.push_back(action("session.compare", "judge a variant: is it right, and is it faster"));
       if (row.state != State::captured)
         list.push_back(action("session.save", "write a correct variant back"));
       list.push_back(action("session.report", "the evidence so far"));

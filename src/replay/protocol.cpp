@@ -110,12 +110,37 @@ void from_json(const Json& j, Checks& v) {
   read_optional(j, "unseen_captures", v.unseen_captures);
 }
 
+void to_json(Json& j, const Comparing::Floor& v) {
+  j = Json{{"value", v.value}, {"budget_s", v.budget_s}, {"at", v.at}};
+}
+void from_json(const Json& j, Comparing::Floor& v) {
+  read_optional(j, "value", v.value);
+  read_optional(j, "budget_s", v.budget_s);
+  read_optional(j, "at", v.at);
+}
+
+void to_json(Json& j, const Comparing& v) {
+  j = Json{{"measure_s", v.measure_s},   {"margin", v.margin}, {"identity", v.identity},
+           {"placements", v.placements}, {"blocks", v.blocks}, {"letter_ms", v.letter_ms},
+           {"floors", v.floors}};
+}
+void from_json(const Json& j, Comparing& v) {
+  read_optional(j, "measure_s", v.measure_s);
+  read_optional(j, "margin", v.margin);
+  read_optional(j, "identity", v.identity);
+  read_optional(j, "placements", v.placements);
+  read_optional(j, "blocks", v.blocks);
+  read_optional(j, "letter_ms", v.letter_ms);
+  read_optional(j, "floors", v.floors);
+}
+
 void to_json(Json& j, const Request& v) {
   j = Json{{"verb", v.verb},         {"bundle", v.bundle},     {"dispatch", v.dispatch},
            {"device", v.device},     {"variants", v.variants}, {"conditions", v.conditions},
            {"validate", v.validate}, {"seed", v.seed},         {"budget_s", v.budget_s},
            {"checks", v.checks}};
   if (!v.counters.empty()) j["counters"] = v.counters;
+  if (v.verb == "compare") j["comparing"] = v.comparing;
 }
 void from_json(const Json& j, Request& v) {
   read_required(j, "verb", v.verb);
@@ -129,6 +154,7 @@ void from_json(const Json& j, Request& v) {
   read_optional(j, "seed", v.seed);
   read_optional(j, "counters", v.counters);
   read_optional(j, "budget_s", v.budget_s);
+  read_optional(j, "comparing", v.comparing);
 }
 
 namespace {
@@ -227,6 +253,7 @@ void to_json(Json& j, const VariantAnswer& v) {
   if (!v.replay_averages_ns.empty()) j["replay_averages_ns"] = v.replay_averages_ns;
   if (v.error) j["error"] = *v.error;
   if (!v.counters.is_null()) j["counters"] = v.counters;
+  if (!v.throughput.is_null()) j["throughput"] = v.throughput;
 }
 void from_json(const Json& j, VariantAnswer& v) {
   read_optional(j, "label", v.label);
@@ -240,6 +267,7 @@ void from_json(const Json& j, VariantAnswer& v) {
   read_optional(j, "code_hash", v.code_hash);
   read_optional(j, "validation", v.validation);
   if (j.contains("counters")) v.counters = j["counters"];
+  if (j.contains("throughput")) v.throughput = j["throughput"];
 }
 
 void to_json(Json& j, const Answer& v) {
@@ -258,6 +286,7 @@ void to_json(Json& j, const Answer& v) {
   if (v.error) j["error"] = *v.error;
   if (v.proof.state != bundle::ProofState::not_run) j["proof"] = v.proof;
   if (!v.devices.empty()) j["devices"] = v.devices;
+  if (!v.comparison.is_null()) j["comparison"] = v.comparison;
   if (!v.calibration.is_null()) j["calibration"] = v.calibration;
 }
 void from_json(const Json& j, Answer& v) {
@@ -277,6 +306,7 @@ void from_json(const Json& j, Answer& v) {
   read_optional(j, "devices", v.devices);
   read_optional(j, "calibration", v.calibration);
   read_optional(j, "wall_ms", v.wall_ms);
+  if (j.contains("comparison")) v.comparison = j["comparison"];
 }
 
 }  // namespace klab::replay

@@ -2,6 +2,7 @@
 // What is said to klab-worker and what it answers: length-prefixed JSON (u32 little endian, then text) on one
 // socket. Bulk data is never sent: the worker maps the bundle.
 #pragma once
+#include <csignal>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -17,6 +18,7 @@
 namespace klab::replay {
 
 inline constexpr int kProtocolVersion = 1;
+inline constexpr int kStopSignal = SIGUSR1;  // to a worker: a comparison ends with what it has, other verbs go on
 inline constexpr int kWorkerFd = 3;  // the socket's number in the worker
 inline constexpr std::size_t kMaxMessage = 256u << 20;
 
@@ -92,8 +94,27 @@ struct Checks {
 void to_json(Json& j, const Checks& v);
 void from_json(const Json& j, Checks& v);
 
+/// verb "compare": how it measures. What it may claim is measure/comparison.h's.
+struct Comparing {
+  double measure_s = 10;  // seconds for warm-up, placements and blocks; validation and the floor come on top. 0: only judged
+  double margin = 0.005;  // differences up to this do not matter
+  bool identity = true;   // equal code and launch are `identical`, untimed. false only to test the measuring itself
+  std::uint32_t placements = 0, blocks = 0;  // 0: as many as the time allows (blocks: of each placement)
+  double letter_ms = 1;   // device time that the launches of one letter add up to, at least
+  /// Of this device, driver and cache state, by duration class (floor_class()).
+  struct Floor {
+    double value = 0, budget_s = 0;
+    std::string at;
+  };
+  std::map<std::string, Floor> floors;
+};
+void to_json(Json& j, const Comparing& v);
+void from_json(const Json& j, Comparing& v);
+void to_json(Json& j, const Comparing::Floor& v);
+void from_json(const Json& j, Comparing::Floor& v);
+
 /// verb "replay": variants has one. verb "compare": variants[0] is A (the reference), variants[1] is B; their
-/// launches are interleaved (ABBA) in one worker and one layout.
+/// launches take turns in blocks of four letters, in one worker and the same layouts.
 struct Request {
   std::string verb;            // "devices", "identify", "calibrate", "replay", "compare", "proof", "stop"
   std::string bundle;          // folder
@@ -107,6 +128,7 @@ struct Request {
   bool validate = true;    // compare each variant's written state with the baseline's
   Checks checks;
   std::uint32_t seed = 1;  // order of interleaving, random checks, mutated inputs
+  Comparing comparing;     // verb "compare"
   double budget_s = 600;
 };
 void to_json(Json& j, const Request& v);
@@ -167,6 +189,9 @@ struct VariantAnswer {
   std::string code_hash;            // XXH3-128 of the code object
   /// {"values": {name: number}, "derived": {name: {"value", "unit", "from"}}, "missing": [name], "passes": n}
   Json counters;
+  /// Launches back to back with nothing between them: {"per_s", "host_us" (of the host, each), "launches"}, or {"why"} it
+  /// was not measured.
+  Json throughput;
   Validation validation;
 };
 void to_json(Json& j, const VariantAnswer& v);
@@ -185,6 +210,8 @@ struct Answer {
   std::uint64_t rewritten_words = 0;  // relocated: pointers rewritten
   std::uint64_t captured_bytes = 0;
   std::vector<VariantAnswer> variants;
+  /// verb "compare", when it was timed: measure::Comparison and how it was measured (docs/report.md).
+  Json comparison;
   bundle::Proof proof;           // verb "proof"
   Json devices = Json::array();  // verb "devices": gpu::Listed per device, and per-API errors
   Json calibration;              // verb "calibrate": what calibrate/calibration.h reads

@@ -25,6 +25,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kGoodbye{500};
 // The worker answers `timeout` itself when it can; this is for when it cannot.
 constexpr double kGraceSeconds = 5;
+// For a comparison to end the block at work and to answer.
+constexpr std::chrono::seconds kStopGrace{15};
 
 /// Copies `from` into a file up to a cap, then says so once and drops the rest.
 void keep_log(Fd from, fs::path file, std::uint64_t cap) {
@@ -140,12 +142,19 @@ Result<Answer> Worker::ask(const Request& request, const OnProgress& progress,
 
   auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                            std::chrono::duration<double>(request.budget_s + kGraceSeconds));
+  std::optional<Clock::time_point> stop_by;
+  bool timing = false;  // a comparison has begun to measure
   bool waits = false;  // for the device, which others hold: no part of the budget
   for (auto before = Clock::now();;) {
     const auto now_is = Clock::now();
     if (waits) deadline += now_is - before;
     before = now_is;
-    if (cancelled && cancelled()) {
+    if (cancelled && cancelled() && !stop_by) {
+      // A comparison keeps what it has; anything else has nothing to keep.
+      stop_by = Clock::now() + (request.verb == "compare" && timing ? kStopGrace : std::chrono::seconds(0));
+      impl_->child->kill(kStopSignal);
+    }
+    if (stop_by && Clock::now() >= *stop_by) {
       impl_->child->kill(SIGKILL);
       impl_->end();
       return fail(ErrorCode::interrupted, "interrupted; nothing was kept of this run");
@@ -171,6 +180,7 @@ Result<Answer> Worker::ask(const Request& request, const OnProgress& progress,
         continue;
       }
       waits = now.waits;
+      timing = timing || now.text.rfind("comparing", 0) == 0;
       if (progress) progress(now);
       continue;
     }

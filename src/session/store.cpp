@@ -401,6 +401,13 @@ Result<std::vector<VerdictRow>> Store::verdicts(const std::string& session, std:
   return read_all<VerdictRow>(s, read_verdict);
 }
 
+Result<std::vector<VerdictRow>> Store::comparisons(const std::string& bundle, std::int64_t limit) {
+  KLAB_TRY(Statement s, db_.prepare(fmt::format("SELECT {} FROM verdicts WHERE bundle = ? ORDER BY id DESC LIMIT ?",
+                                                kVerdictColumns)));
+  s.bind(bundle).bind(limit);
+  return read_all<VerdictRow>(s, read_verdict);
+}
+
 Result<VerdictRow> Store::verdict(std::int64_t id) {
   KLAB_TRY(Statement s,
            db_.prepare(fmt::format("SELECT {}, detail, packed FROM verdicts WHERE id = ?", kVerdictColumns)));

@@ -122,6 +122,8 @@ class Store {
   /// As runs().
   Result<std::vector<VerdictRow>> verdicts(const std::string& session, std::int64_t after,
                                            std::int64_t limit = 200);
+  /// Of a bundle, newest first, without details.
+  Result<std::vector<VerdictRow>> comparisons(const std::string& bundle, std::int64_t limit);
   /// What stands of a variant: the newest verdict on each dispatch counts, and of these the worst is given.
   Result<std::optional<VerdictRow>> standing_verdict(const std::string& bundle, const std::string& variant);
 

@@ -193,14 +193,26 @@ TEST_F(ArgumentsWorker, variables_are_right_in_comparisons_and_all_conditions) {
   Request r{.verb = "compare",
             .bundle = bundle,
             .variants = {{.label = "A"}, variant(program("variables", kVariables))}};
-  for (const auto mode : {replay::Mode::isolated, replay::Mode::repeats}) {
-    r.conditions.mode = mode;
-    r.conditions.repeats = 2;
-    auto a = worker.ask(r);
-    ASSERT_TRUE(a && a->outcome == Outcome::ok);
+  r.comparing.measure_s = 0.2;
+  r.comparing.identity = false;
+  const auto compared = worker.ask(r);
+  ASSERT_TRUE(compared && compared->outcome == Outcome::ok);
+  EXPECT_FALSE(compared->comparison.is_null());
+  Request again = r;
+  again.verb = "replay";
+  again.conditions.mode = replay::Mode::repeats;
+  again.conditions.repeats = 2;
+  again.variants.pop_back();
+  const auto repeated = worker.ask(again);
+  ASSERT_TRUE(repeated && repeated->outcome == Outcome::ok);
+  for (const Answer* a : {&*compared, &*repeated})
     for (const auto& v : a->variants)
       EXPECT_EQ(v.validation.correctness, Correctness::correct) << v.validation.reason;
-  }
+  again = r;
+  again.conditions.mode = replay::Mode::repeats;
+  const auto refused = worker.ask(again);
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->outcome, Outcome::refused);
 }
 
 TEST_F(ArgumentsWorker, block_cluster_shared_and_attributes_are_overridden) {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <numeric>
+#include <random>
 
 #include <fmt/format.h>
 
@@ -89,7 +91,18 @@ Status Loaded::place() {
   if (requests.empty()) return {};
   if (!exact)
     for (auto& r : requests) r.address = r.opaque_address = r.opaque_memory = 0;
-  KLAB_TRY(placed_, gpu_->place(requests, exact));
+  if (exact || order_ == 0) {
+    KLAB_TRY(placed_, gpu_->place(requests, exact));
+  } else {
+    std::vector<std::size_t> order(requests.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::shuffle(order.begin(), order.end(), std::mt19937(order_));
+    std::vector<gpu::MemoryRequest> shuffled;
+    for (const std::size_t i : order) shuffled.push_back(requests[i]);
+    KLAB_TRY(const auto placed, gpu_->place(shuffled, false));
+    placed_.resize(placed.size());
+    for (std::size_t i = 0; i < order.size(); ++i) placed_[order[i]] = placed[i];
+  }
   for (const auto& p : placed_) memories_.emplace_back(&gpu_, p.id);
   note_memory_kinds();
   std::vector<Relocator::Moved> moved;
@@ -232,8 +245,9 @@ void Loaded::give_back() {
   padding_ = Memory();
 }
 
-Status Loaded::place_again(std::uint64_t padding, const Deadline& deadline) {
+Status Loaded::place_again(std::uint64_t padding, const Deadline& deadline, std::uint32_t order) {
   give_back();
+  order_ = order;
   if (padding != 0) {
     KLAB_TRY(padding_, gpu_.allocate(padding));
   }

@@ -55,8 +55,9 @@ class Loaded {
   Loaded& operator=(const Loaded&) = delete;
 
   /// Gives all memory back and places it again. Handles to old memories are void. `padding`: bytes allocated
-  /// first, so that a driver's allocator does not hand out the same place.
-  Status place_again(std::uint64_t padding, const Deadline& deadline);
+  /// first, so that a driver's allocator does not hand out the same place. `order`: of the allocations, where addresses are
+  /// not kept; 0: as captured.
+  Status place_again(std::uint64_t padding, const Deadline& deadline, std::uint32_t order = 0);
 
   /// Gives all memory back for a while; only place_again() may follow.
   void give_back();
@@ -143,6 +144,7 @@ class Loaded {
   std::uint32_t dispatch_;
   Gpu& gpu_;
   PlaceOptions options_;
+  std::uint32_t order_ = 0;
   replay::AddressMode mode_ = replay::AddressMode::none;
   std::uint64_t rewritten_words_ = 0, captured_bytes_ = 0;
   Relocator relocator_;

@@ -128,26 +128,6 @@ Result<std::vector<Mutation>> candidates(const Reference& r, Loaded& loaded, std
   return list;
 }
 
-/// Both states of a mutated case as device copies, when they are small enough: they save going through the
-/// host.
-Status keep_states(const Reference& r, Loaded& loaded, MutatedCase& c) {
-  const ChunkList list = merge(r.written, chunks_of(loaded, c.mutation));
-  if (loaded.bytes_of(list) > kLargestKept) return {};
-  Image changed, pristine;
-  for (const ChunkId id : list) {
-    KLAB_TRY(auto bytes, loaded.pre(id));
-    pristine.push_back(std::move(bytes));
-    KLAB_TRY(auto other, mutated(loaded, id, c.mutation, r.comparator.layout()));
-    changed.push_back(std::move(other));
-  }
-  auto states = Restorer::create(loaded, list, {&changed, &pristine});
-  if (states)
-    c.states = std::move(*states);
-  else if (states.error().code != ErrorCode::out_of_memory)
-    return fail(states.error());
-  return {};
-}
-
 /// Runs the baseline on one mutated input, and asks the oracle there. The capture is pristine before and
 /// after.
 Result<MutatedCase> make_case(const Reference& r, Loaded& loaded, const Variant& baseline,
@@ -230,6 +210,24 @@ Status add_mutated_cases(Reference& r, Loaded& loaded, const Variant& baseline,
       if (!caught && oracle[name]) caught = useful = true;
     if (useful) r.cases.push_back(std::move(c));
   }
+  return {};
+}
+
+Status keep_states(const Reference& r, Loaded& loaded, MutatedCase& c) {
+  const ChunkList list = merge(r.written, chunks_of(loaded, c.mutation));
+  if (loaded.bytes_of(list) > kLargestKept) return {};
+  Image changed, pristine;
+  for (const ChunkId id : list) {
+    KLAB_TRY(auto bytes, loaded.pre(id));
+    pristine.push_back(std::move(bytes));
+    KLAB_TRY(auto other, mutated(loaded, id, c.mutation, r.comparator.layout()));
+    changed.push_back(std::move(other));
+  }
+  auto states = Restorer::create(loaded, list, {&changed, &pristine});
+  if (states)
+    c.states = std::move(*states);
+  else if (states.error().code != ErrorCode::out_of_memory)
+    return fail(states.error());
   return {};
 }
 

@@ -78,6 +78,9 @@ Result<Reference> make_reference(Loaded& loaded, const Variant& baseline, const 
 Status add_mutated_cases(Reference& reference, Loaded& loaded, const Variant& baseline,
                          const replay::Request& request, const Deadline& deadline);
 
+/// Both states of a mutated case as device copies, when they are small enough: they save going through the host.
+Status keep_states(const Reference& r, Loaded& loaded, MutatedCase& c);
+
 /// Makes `restorer` and `check`. Errors: out_of_memory (of the restorer).
 Status put_on_device(Reference& reference, Loaded& loaded);
 

@@ -19,6 +19,8 @@ class Server {
     /// Called when captured addresses are taken in this process. Starts it anew, or returns how often that
     /// was tried.
     std::function<int()> start_anew;
+    /// True when the person has had enough: a comparison ends with what it has.
+    std::function<bool()> stop;
   };
   explicit Server(Hooks hooks) : hooks_(std::move(hooks)) {}
 
@@ -35,6 +37,7 @@ class Server {
     std::string key;  // what it was made for
     Variant baseline;
     Reference reference;
+    bool states_dropped = false;  // device copies of mutated inputs, by a new placement
   };
   struct Run;
   Status load(const replay::Request& request, const Deadline& deadline, replay::Answer& answer);
@@ -50,6 +53,10 @@ class Server {
   Status answer_calibrate(const Deadline& deadline, replay::Answer& answer);
   Status answer_proof(const replay::Request& request, const Deadline& deadline, replay::Answer& answer);
   Status answer_run(const replay::Request& request, const Deadline& deadline, replay::Answer& answer);
+  /// Gives the capture another place; what is known of the captured kernel stays where it can.
+  Status place_anew(const replay::Request& request, const Probed& probe, const Deadline& deadline, std::uint32_t seed);
+  /// Times both variants of `run` against each other, if they are right.
+  Status compare(Run& run, const Probed& probe);
   void say(const std::string& text, std::uint64_t done = 0, std::uint64_t total = 0);
   Status keep_reference(const replay::Request& request, const Probed& probe, const Deadline& deadline);
   const Probed& probed(const replay::Request& request, const Deadline& deadline);

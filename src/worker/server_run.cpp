@@ -3,13 +3,13 @@
 // says what ran.
 #include <algorithm>
 #include <random>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "worker/counters.h"
-#include "worker/judge_variant.h"
-#include "worker/server.h"
-#include "worker/timing.h"
+#include "measure/block.h"
+#include "worker/server_run.h"
 
 namespace klab::worker {
 namespace {
@@ -24,7 +24,6 @@ constexpr std::uint64_t kUnknownCacheFlush = 64ull << 20;
 constexpr std::uint64_t kMostCpuFlush = 16ull << 20;
 constexpr std::uint32_t kMostIterations = 10000, kMostRepeats = 1000;
 constexpr std::uint32_t kSustainedLetter = 5;  // launches back to back before a comparison changes sides
-constexpr std::uint64_t kMostPadding = 4ull << 20;
 
 Status check_conditions(const replay::Request& request) {
   const auto& c = request.conditions;
@@ -37,6 +36,9 @@ Status check_conditions(const replay::Request& request) {
                 fmt::format("{} iterations: 1 to {} can be run", c.iterations, kMostIterations));
   if (c.mode == Mode::repeats && (c.repeats < 1 || c.repeats > kMostRepeats))
     return fail(ErrorCode::usage, fmt::format("{} repeats: 1 to {} can be run", c.repeats, kMostRepeats));
+  if (request.verb == "compare" && c.mode == Mode::repeats)
+    return fail(ErrorCode::mode_mismatch, "a comparison places everything anew many times by itself: it has no mode repeats",
+                "use the isolated mode");
   if (c.flush_mb > 64 << 10) return fail(ErrorCode::usage, "a flush of more than 64 GiB makes no sense");
   if (c.mode == Mode::sustained && c.flush_mb != 0)
     return fail(ErrorCode::mode_mismatch, "sustained launches go back to back, with no flush between them",
@@ -105,260 +107,258 @@ Result<std::string> reads_what_it_writes(Loaded& loaded, const Reference& r, con
 
 }  // namespace
 
-/// One request's variants over one placement.
-struct Server::Run {
-  const replay::Request& request;
-  const Deadline& deadline;
-  replay::Answer& answer;
-  Loaded& loaded;
-  std::vector<std::optional<Variant>> variants;
-  std::vector<Judged> judged;
-  std::vector<ChunkList> writes;  // seen, of each variant
-  const Reference* reference_ = nullptr;
-  std::uint64_t flush = 0;
-  double busy_before_ns = 0;  // of the device, when this request began
+void Server::Run::fail_variant(std::size_t i, const Error& error) {
+  auto& a = answer.variants[i];
+  a.outcome = outcome_of(error);
+  a.error = error;
+  a.validation.correctness = validate::Correctness::failed;
+  a.validation.reason = fmt::format("{}: {}", to_string(a.outcome), error.what);
+  variants[i].reset();
+}
 
-  void fail_variant(std::size_t i, const Error& error) {
-    auto& a = answer.variants[i];
-    a.outcome = outcome_of(error);
-    a.error = error;
-    a.validation.correctness = validate::Correctness::failed;
-    a.validation.reason = fmt::format("{}: {}", to_string(a.outcome), error.what);
-    variants[i].reset();
-  }
-  /// A failed launch is the variant's; what cannot be its fault is the request's.
-  Status take(std::size_t i, const Error& error) {
-    fail_variant(i, error);
-    if (!loaded.gpu().lost()) return {};
-    for (std::size_t other = 0; other < variants.size(); ++other)
-      if (variants[other])
-        fail_variant(
-            other, Error{ErrorCode::worker_lost,
-                         fmt::format("not measured: the device was lost by \"{}\"", answer.variants[i].label),
-                         "replay it alone"});
-    return fail(error);
-  }
-  bool any() const {
-    return std::any_of(variants.begin(), variants.end(), [](const auto& v) { return v.has_value(); });
-  }
+Status Server::Run::take(std::size_t i, const Error& error) {
+  fail_variant(i, error);
+  if (!loaded.gpu().lost()) return {};
+  for (std::size_t other = 0; other < variants.size(); ++other)
+    if (variants[other])
+      fail_variant(
+          other, Error{ErrorCode::worker_lost,
+                       fmt::format("not measured: the device was lost by \"{}\"", answer.variants[i].label),
+                       "replay it alone"});
+  return fail(error);
+}
 
-  void note(const std::string& text) {
-    if (std::find(answer.notes.begin(), answer.notes.end(), text) == answer.notes.end())
-      answer.notes.push_back(text);
-  }
+bool Server::Run::any() const {
+  return std::any_of(variants.begin(), variants.end(), [](const auto& v) { return v.has_value(); });
+}
 
-  void prepare_variants() {
-    for (std::size_t i = 0; i < request.variants.size(); ++i) {
-      auto v = make_variant(loaded, request.variants[i]);
-      if (!v) {
-        fail_variant(i, v.error());
+void Server::Run::note(const std::string& text) {
+  if (std::find(answer.notes.begin(), answer.notes.end(), text) == answer.notes.end())
+    answer.notes.push_back(text);
+}
+
+void Server::Run::prepare_variants() {
+  for (std::size_t i = 0; i < request.variants.size(); ++i) {
+    auto v = make_variant(loaded, request.variants[i]);
+    if (!v) {
+      fail_variant(i, v.error());
+      continue;
+    }
+    answer.variants[i].resources = v->resources;
+    answer.variants[i].code_hash = v->code_hash;
+    for (const std::string& n : v->notes) note(request.variants.size() > 1 ? v->label + ": " + n : n);
+    if (v->rewritten_words != 0)
+      note(fmt::format("{}: {} pointer word(s) into module variables rewritten to where its own are",
+                       v->label, v->rewritten_words));
+    answer.rewritten_words =
+        std::max(answer.rewritten_words, loaded.rewritten_words() + v->rewritten_words);
+    variants[i] = std::move(*v);
+  }
+}
+
+Status Server::Run::judge_all(const Probed& probed) {
+  const Reference& reference = *reference_;
+  for (const std::string& n : probed.notes) note(n);
+  for (const std::string& n : reference.notes) note(n);
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    if (!variants[i]) continue;
+    auto j = judge_variant(loaded, reference, *variants[i], deadline);
+    if (!j) {
+      KLAB_TRY_VOID(take(i, j.error()));
+      continue;
+    }
+    judged[i] = std::move(*j);
+    writes[i] = judged[i].written;
+    if (!reference.unusable.empty()) continue;
+    if (!judged[i].wrong() && !variants[i]->is_baseline) {
+      if (const auto done = judge_memory(loaded, reference, *variants[i], judged[i], deadline); !done) {
+        KLAB_TRY_VOID(take(i, done.error()));
         continue;
       }
-      answer.variants[i].resources = v->resources;
-      answer.variants[i].code_hash = v->code_hash;
-      for (const std::string& n : v->notes) note(request.variants.size() > 1 ? v->label + ": " + n : n);
-      if (v->rewritten_words != 0)
-        note(fmt::format("{}: {} pointer word(s) into module variables rewritten to where its own are",
-                         v->label, v->rewritten_words));
-      answer.rewritten_words =
-          std::max(answer.rewritten_words, loaded.rewritten_words() + v->rewritten_words);
-      variants[i] = std::move(*v);
-    }
-  }
-
-  Status judge_all(const Probed& probed) {
-    const Reference& reference = *reference_;
-    for (const std::string& n : probed.notes) note(n);
-    for (const std::string& n : reference.notes) note(n);
-    for (std::size_t i = 0; i < variants.size(); ++i) {
-      if (!variants[i]) continue;
-      auto j = judge_variant(loaded, reference, *variants[i], deadline);
-      if (!j) {
-        KLAB_TRY_VOID(take(i, j.error()));
+      const auto zones = observe_redzones(loaded, reference, request.variants[i], *variants[i], deadline);
+      if (!zones) {
+        KLAB_TRY_VOID(take(i, zones.error()));
         continue;
       }
-      judged[i] = std::move(*j);
-      writes[i] = judged[i].written;
-      if (!reference.unusable.empty()) continue;
-      if (!judged[i].wrong() && !variants[i]->is_baseline) {
-        if (const auto done = judge_memory(loaded, reference, *variants[i], judged[i], deadline); !done) {
-          KLAB_TRY_VOID(take(i, done.error()));
-          continue;
-        }
-        const auto zones = observe_redzones(loaded, reference, request.variants[i], *variants[i], deadline);
-        if (!zones) {
-          KLAB_TRY_VOID(take(i, zones.error()));
-          continue;
-        }
-        if (!reference.writes_redzones) judged[i].evidence.outside = zones->wrote;
-        if (!reference.reads_redzones) judged[i].evidence.redzone = zones->reads;
-      }
-      if (!judged[i].wrong() && !request.checks.unseen_launches.empty()) {
-        const auto tried = judge_launches(loaded, reference, request.variants[i], request.checks.unseen_launches,
-                                          judged[i], deadline);
-        if (!tried) {
-          KLAB_TRY_VOID(take(i, tried.error()));
-          continue;
-        }
-      }
-      // On another device or driver other low bits are to be expected; on the same one the capture is not
-      // proved.
-      const auto& captured = loaded.bundle().manifest().device;
-      if (!reference.captured_difference.empty() && captured.uuid == answer.device.uuid &&
-          captured.driver_version == answer.device.driver_version && judged[i].evidence.not_judged.empty())
-        judged[i].evidence.not_judged = reference.captured_difference + ": what is right is not known";
+      if (!reference.writes_redzones) judged[i].evidence.outside = zones->wrote;
+      if (!reference.reads_redzones) judged[i].evidence.redzone = zones->reads;
     }
-    if (request.checks.unseen_captures) judge_captures();
-    return {};
-  }
-
-  /// The bundle's other dispatches of this kernel are inputs that a variant's author need not have seen.
-  void judge_captures() {
-    const auto count = static_cast<std::uint32_t>(loaded.bundle().manifest().dispatches.size());
-    replay::Request asked = request;
-    asked.variants.clear();
-    std::vector<std::size_t> who;
-    for (std::size_t i = 0; i < variants.size(); ++i)
-      if (variants[i] && !variants[i]->is_baseline && !judged[i].wrong()) {
-        asked.variants.push_back(request.variants[i]);
-        who.push_back(i);
-      }
-    for (std::uint32_t other = 0; other < count && !who.empty(); ++other) {
-      if (other == request.dispatch) continue;
-      const std::string what = fmt::format("dispatch {} of the bundle (execution {} of the kernel)", other,
-                                           loaded.bundle().manifest().dispatches[other].nth);
-      const auto results = probe_capture(asked, other, deadline);
-      if (!results) note(fmt::format("{} was not tried: {}", what, results.error().what));
-      for (std::size_t k = 0; results && k < who.size(); ++k) {
-        auto& e = judged[who[k]].evidence;
-        const std::string& how = (*results)[k];
-        ++e.inputs_tried;
-        judged[who[k]].inputs.push_back({"capture", what, how.empty() ? "agrees" : how, how.empty()});
-        if (how.empty() || (!e.mutated_difference.empty() && e.mutation_is_bounded)) continue;
-        e.mutated_difference = fmt::format("on {}: {}", what, how);
-        e.mutation_is_bounded = true;
-      }
-    }
-  }
-
-  Status observe_all() {
-    for (std::size_t i = 0; i < variants.size(); ++i) {
-      if (!variants[i]) continue;
-      auto w = observe_writes(loaded, *variants[i], deadline);
-      if (!w) {
-        KLAB_TRY_VOID(take(i, w.error()));
+    if (!judged[i].wrong() && !request.checks.unseen_launches.empty()) {
+      const auto tried = judge_launches(loaded, reference, request.variants[i], request.checks.unseen_launches,
+                                        judged[i], deadline);
+      if (!tried) {
+        KLAB_TRY_VOID(take(i, tried.error()));
         continue;
       }
-      writes[i] = *w;
-      answer.variants[i].validation.reason = "validation was not asked for";
     }
-    return {};
+    // On another device or driver other low bits are to be expected; on the same one the capture is not
+    // proved.
+    const auto& captured = loaded.bundle().manifest().device;
+    if (!reference.captured_difference.empty() && captured.uuid == answer.device.uuid &&
+        captured.driver_version == answer.device.driver_version && judged[i].evidence.not_judged.empty())
+      judged[i].evidence.not_judged = reference.captured_difference + ": what is right is not known";
   }
+  if (request.checks.unseen_captures) judge_captures();
+  return {};
+}
 
-  /// Chunks that only a wrong variant writes have one image: the pre-state.
-  Result<Restorer> restorer_for(const ChunkList& restored) {
-    const Reference& reference = *reference_;
-    std::vector<Image> images(reference.images.size());
-    for (std::size_t image = 0; image < images.size(); ++image)
-      for (const ChunkId id : restored) {
-        const auto at = std::lower_bound(reference.written.begin(), reference.written.end(), id);
-        if (at != reference.written.end() && *at == id) {
-          images[image].push_back(
-              reference.images[image][static_cast<std::size_t>(at - reference.written.begin())]);
-        } else {
-          KLAB_TRY(auto bytes, loaded.pre(id));
-          images[image].push_back(std::move(bytes));
-        }
-      }
-    std::vector<const Image*> pointers;
-    for (const Image& i : images) pointers.push_back(&i);
-    return Restorer::create(loaded, restored, pointers);
-  }
-
-  /// Times what is left of the variants once; samples are added to the answer.
-  Status time_once(const replay::Conditions& c, bool with_counters, const OnDone& progress) {
-    const Reference& reference = *reference_;
-    std::vector<std::size_t> who;
-    ChunkList restored = reference.written;
-    for (std::size_t i = 0; i < variants.size(); ++i) {
-      if (!variants[i]) continue;
+void Server::Run::judge_captures() {
+  const auto count = static_cast<std::uint32_t>(loaded.bundle().manifest().dispatches.size());
+  replay::Request asked = request;
+  asked.variants.clear();
+  std::vector<std::size_t> who;
+  for (std::size_t i = 0; i < variants.size(); ++i)
+    if (variants[i] && !variants[i]->is_baseline && !judged[i].wrong()) {
+      asked.variants.push_back(request.variants[i]);
       who.push_back(i);
-      restored = merge(restored, writes[i]);
     }
-    if (who.empty()) return {};
-    std::optional<Restorer> larger;
-    if (restored != reference.written) {
-      KLAB_TRY(larger, restorer_for(restored));
-    }
-    const Restorer& restorer = larger ? *larger : *reference.restorer;
-
-    TimingSetup setup{.loaded = &loaded,
-                      .restorer = &restorer,
-                      .restored = restored,
-                      .first_image = reference.poisoned() ? 1u : 0u,
-                      .every_launch = request.verb == "compare",
-                      .flush_bytes = flush,
-                      .seed = request.seed,
-                      .warmed_ns = loaded.gpu().busy_ns() - busy_before_ns,
-                      .progress = progress};
-    std::vector<Timed> timed;
-    for (const std::size_t i : who) {
-      const OutcomeCheck* check = reference.check ? &*reference.check : judged[i].own ? &*judged[i].own : nullptr;
-      if (!request.validate || judged[i].wrong() || !reference.unusable.empty()) check = nullptr;
-      timed.push_back({.variant = &*variants[i], .check = check});
-    }
-    const bool sustained = c.mode == Mode::sustained;
-    const auto order = interleave(static_cast<std::uint32_t>(who.size()), c.iterations,
-                                  sustained ? kSustainedLetter : 1, request.seed);
-    auto facts = sustained ? time_sustained(setup, timed, order, deadline)
-                           : time_isolated(setup, timed, order, deadline);
-    for (std::size_t k = 0; k < who.size(); ++k) {
-      auto& a = answer.variants[who[k]];
-      a.samples_ns.insert(a.samples_ns.end(), timed[k].samples_ns.begin(), timed[k].samples_ns.end());
-      a.restored_bytes_per_iteration = sustained ? 0 : restorer.bytes();
-      a.written_bytes = loaded.bytes_of(writes[who[k]]);
-      judged[who[k]].evidence.launches_checked += timed[k].launches_checked;
-      if (judged[who[k]].evidence.wrong_launch.empty())
-        judged[who[k]].evidence.wrong_launch = timed[k].wrong_launch;
-      if (facts && judged[who[k]].evidence.inconsistent.empty())
-        judged[who[k]].evidence.inconsistent = facts->inconsistent;
-      if (facts && !facts->outside.empty()) blame(who, k, facts->outside);
-    }
-    if (!facts) {
-      if (!loaded.gpu().lost()) return fail(facts.error());  // the budget, not a variant
-      // In a mixed batch the one that was lost cannot be told; the last variant is the candidate.
-      return take(who.back(), facts.error());
-    }
-    if (with_counters) count(setup, who);
-    return {};
-  }
-
-  /// Counters come last and in passes of their own, so that no timed launch is disturbed. Those that cannot
-  /// be read are a note: the times stand.
-  void count(const TimingSetup& setup, const std::vector<std::size_t>& who) {
-    const auto names = counter_names(answer.device.api, request.counters);
-    for (const std::size_t i : who) {
-      if (!variants[i] || loaded.gpu().lost()) continue;
-      auto counters = count_launch(setup, *variants[i], names, deadline);
-      if (counters)
-        answer.variants[i].counters = counters_json(answer.device.api, *counters);
-      else
-        answer.notes.push_back("no hardware counters: " + counters.error().what +
-                               (counters.error().hint.empty() ? "" : "; " + counters.error().hint));
+  for (std::uint32_t other = 0; other < count && !who.empty(); ++other) {
+    if (other == request.dispatch) continue;
+    const std::string what = fmt::format("dispatch {} of the bundle (execution {} of the kernel)", other,
+                                         loaded.bundle().manifest().dispatches[other].nth);
+    const auto results = probe_capture(asked, other, deadline);
+    if (!results) note(fmt::format("{} was not tried: {}", what, results.error().what));
+    for (std::size_t k = 0; results && k < who.size(); ++k) {
+      auto& e = judged[who[k]].evidence;
+      const std::string& how = (*results)[k];
+      ++e.inputs_tried;
+      judged[who[k]].inputs.push_back({"capture", what, how.empty() ? "agrees" : how, how.empty()});
+      if (how.empty() || (!e.mutated_difference.empty() && e.mutation_is_bounded)) continue;
+      e.mutated_difference = fmt::format("on {}: {}", what, how);
+      e.mutation_is_bounded = true;
     }
   }
+}
 
-  /// A write that nobody owns up to: the captured kernel was proved, so the other did it; else it stays open.
-  void blame(const std::vector<std::size_t>& who, std::size_t k, const std::string& what) {
-    auto& e = judged[who[k]].evidence;
-    const bool alone = who.size() == 1;
-    const bool other_is_baseline = !alone && variants[who[1 - k]]->is_baseline;
-    if (alone || (other_is_baseline && !variants[who[k]]->is_baseline))
-      e.outside = what;
-    else if (!variants[who[k]]->is_baseline)
-      e.not_judged = what + "; which of the two did it is not known";
+Status Server::Run::observe_all() {
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    if (!variants[i]) continue;
+    auto w = observe_writes(loaded, *variants[i], deadline);
+    if (!w) {
+      KLAB_TRY_VOID(take(i, w.error()));
+      continue;
+    }
+    writes[i] = *w;
+    answer.variants[i].validation.reason = "validation was not asked for";
   }
-};
+  return {};
+}
+
+Result<Restorer> Server::Run::restorer_for(const ChunkList& restored) {
+  const Reference& reference = *reference_;
+  std::vector<Image> images(reference.images.size());
+  for (std::size_t image = 0; image < images.size(); ++image)
+    for (const ChunkId id : restored) {
+      const auto at = std::lower_bound(reference.written.begin(), reference.written.end(), id);
+      if (at != reference.written.end() && *at == id) {
+        images[image].push_back(
+            reference.images[image][static_cast<std::size_t>(at - reference.written.begin())]);
+      } else {
+        KLAB_TRY(auto bytes, loaded.pre(id));
+        images[image].push_back(std::move(bytes));
+      }
+    }
+  std::vector<const Image*> pointers;
+  for (const Image& i : images) pointers.push_back(&i);
+  return Restorer::create(loaded, restored, pointers);
+}
+
+Status Server::Run::time_once(const replay::Conditions& c, bool with_counters, const OnDone& progress) {
+  const Reference& reference = *reference_;
+  std::vector<std::size_t> who;
+  ChunkList restored = reference.written;
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    if (!variants[i]) continue;
+    who.push_back(i);
+    restored = merge(restored, writes[i]);
+  }
+  if (who.empty()) return {};
+  std::optional<Restorer> larger;
+  if (restored != reference.written) {
+    KLAB_TRY(larger, restorer_for(restored));
+  }
+  const Restorer& restorer = larger ? *larger : *reference.restorer;
+
+  TimingSetup setup{.loaded = &loaded,
+                    .restorer = &restorer,
+                    .restored = restored,
+                    .first_image = reference.poisoned() ? 1u : 0u,
+                    .every_launch = request.verb == "compare",
+                    .flush_bytes = flush,
+                    .seed = request.seed,
+                    .warmed_ns = loaded.gpu().busy_ns() - busy_before_ns,
+                    .progress = progress};
+  std::vector<Timed> timed;
+  for (const std::size_t i : who) {
+    const OutcomeCheck* check = reference.check ? &*reference.check : judged[i].own ? &*judged[i].own : nullptr;
+    if (!request.validate || judged[i].wrong() || !reference.unusable.empty()) check = nullptr;
+    timed.push_back({.variant = &*variants[i], .check = check});
+  }
+  const bool sustained = c.mode == Mode::sustained;
+  const auto order = interleave(static_cast<std::uint32_t>(who.size()), c.iterations,
+                                sustained ? kSustainedLetter : 1, request.seed);
+  auto facts = sustained ? time_sustained(setup, timed, order, deadline)
+                         : time_isolated(setup, timed, order, deadline);
+  for (std::size_t k = 0; k < who.size(); ++k) {
+    auto& a = answer.variants[who[k]];
+    a.samples_ns.insert(a.samples_ns.end(), timed[k].samples_ns.begin(), timed[k].samples_ns.end());
+    a.restored_bytes_per_iteration = sustained ? 0 : restorer.bytes();
+    a.written_bytes = loaded.bytes_of(writes[who[k]]);
+    judged[who[k]].evidence.launches_checked += timed[k].launches_checked;
+    if (judged[who[k]].evidence.wrong_launch.empty())
+      judged[who[k]].evidence.wrong_launch = timed[k].wrong_launch;
+    if (facts && judged[who[k]].evidence.inconsistent.empty())
+      judged[who[k]].evidence.inconsistent = facts->inconsistent;
+    if (facts && !facts->outside.empty()) blame(who, k, facts->outside);
+  }
+  if (!facts) {
+    if (!loaded.gpu().lost()) return fail(facts.error());  // the budget, not a variant
+    // In a mixed batch the one that was lost cannot be told; the last variant is the candidate.
+    return take(who.back(), facts.error());
+  }
+  if (with_counters) count(setup, who);
+  return {};
+}
+
+void Server::Run::count(const TimingSetup& setup, const std::vector<std::size_t>& who) {
+  const auto names = counter_names(answer.device.api, request.counters);
+  for (const std::size_t i : who) {
+    if (!variants[i] || loaded.gpu().lost()) continue;
+    auto counters = count_launch(setup, *variants[i], names, deadline);
+    if (counters)
+      answer.variants[i].counters = counters_json(answer.device.api, *counters);
+    else
+      answer.notes.push_back("no hardware counters: " + counters.error().what +
+                             (counters.error().hint.empty() ? "" : "; " + counters.error().hint));
+  }
+}
+
+void Server::Run::blame(const std::vector<std::size_t>& who, std::size_t k, const std::string& what) {
+  auto& e = judged[who[k]].evidence;
+  const bool alone = who.size() == 1;
+  const bool other_is_baseline = !alone && variants[who[1 - k]]->is_baseline;
+  if (alone || (other_is_baseline && !variants[who[k]]->is_baseline))
+    e.outside = what;
+  else if (!variants[who[k]]->is_baseline)
+    e.not_judged = what + "; which of the two did it is not known";
+}
+
+Status Server::Run::measure_throughputs() {
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    auto& a = answer.variants[i];
+    if (!variants[i] || a.samples_ns.empty() || loaded.gpu().lost()) continue;
+    KLAB_TRY_VOID(put_back(*reference_, loaded, deadline));
+    KLAB_TRY(const auto why, reads_what_it_writes(loaded, *reference_, *variants[i], deadline));
+    if (!why.empty()) {
+      a.throughput = {{"why", why}};
+      continue;
+    }
+    KLAB_TRY(const auto t, measure_throughput(loaded, *variants[i], measure::grouped_median(a.samples_ns, 0), deadline));
+    a.throughput = {{"per_s", t.per_s}, {"host_us", t.host_us}, {"launches", t.launches}};
+    KLAB_TRY_VOID(put_back(*reference_, loaded, deadline));
+  }
+  return {};
+}
 
 /// The captured kernel is the reference, whichever variants are asked for. What it does is found out once for
 /// a placement: a variant that is evaluated after another costs its own launches only.
@@ -367,6 +367,8 @@ Status Server::keep_reference(const replay::Request& request, const Probed& prob
   if (kept_ != nullptr && kept_->key == key) {
     // The last request's timed launches have left their results.
     KLAB_TRY_VOID(put_back(kept_->reference, *loaded_, deadline));
+    if (std::exchange(kept_->states_dropped, false))
+      for (MutatedCase& c : kept_->reference.cases) KLAB_TRY_VOID(keep_states(kept_->reference, *loaded_, c));
     return {};
   }
   kept_.reset();
@@ -451,28 +453,21 @@ Status Server::answer_run(const replay::Request& request, const Deadline& deadli
     }
   }
 
-  const std::uint32_t repeats = asked.mode == Mode::repeats ? asked.repeats : 1;
+  if (request.verb == "compare") {
+    KLAB_TRY_VOID(compare(run, probe));
+  }
+  const std::uint32_t repeats = request.verb == "compare" ? 0 : asked.mode == Mode::repeats ? asked.repeats : 1;
   std::mt19937 random(request.seed);
   std::uint32_t ran = 0;
   for (std::uint32_t repeat = 0; repeat < repeats; ++repeat) {
     if (repeat != 0) {
       KLAB_TRY_VOID(deadline.check("repeating the replay"));
-      kept_.reset();
-      run.reference_ = nullptr;
       for (auto& v : run.variants) v.reset();
-      KLAB_TRY_VOID(loaded_->place_again((1 + random() % (kMostPadding / 4096)) * 4096, deadline));
-      run.prepare_variants();
-      // Rewritten pointers are part of the outcome where regions move; what may be poisoned stays the same,
-      // and variants were judged in the first placement.
-      auto kept = std::make_unique<Kept>();
-      KLAB_TRY(kept->baseline, make_variant(*loaded_, {}));
-      KLAB_TRY(kept->reference,
-               make_reference(*loaded_, kept->baseline, probe,
-                              {.full = request.validate, .checks = request.checks, .dispatch = request.dispatch},
-                              deadline));
-      KLAB_TRY_VOID(put_on_device(kept->reference, *loaded_));
-      kept_ = std::move(kept);  // for no request: its key is empty
+      for (Judged& j : run.judged) j.own.reset();
+      // What may be poisoned stays the same, and variants were judged in the first placement.
+      KLAB_TRY_VOID(place_anew(request, probe, deadline, static_cast<std::uint32_t>(random())));
       run.reference_ = &kept_->reference;
+      run.prepare_variants();
     }
     std::vector<std::size_t> before(n);
     for (std::size_t i = 0; i < n; ++i) before[i] = answer.variants[i].samples_ns.size();
@@ -495,6 +490,11 @@ Status Server::answer_run(const replay::Request& request, const Deadline& deadli
                                                         static_cast<double>(samples.size() - before[i]));
       }
   }
+  if (request.verb == "replay")
+    if (const Status told = run.measure_throughputs(); !told) {
+      if (gpu_->lost()) KLAB_TRY_VOID(run.take(0, told.error()));
+      run.note("launches back to back were not measured: " + told.error().what);
+    }
   if (asked.mode == Mode::repeats) {
     answer.ran.repeats = ran;
     if (answer.address_mode == replay::AddressMode::exact)

@@ -86,6 +86,8 @@ class Runner {
     }
   }
 
+  std::vector<gpu::Step>& steps() { return steps_; }
+
   bool full(double launch_wall_ns) const {
     return steps_.size() >= kBatchSteps || checks_.size() >= entries_ ||
            static_cast<double>(launches_.size()) * launch_wall_ns >= kBatchNs;
@@ -108,7 +110,7 @@ class Runner {
     steps_.clear();
     launches_.clear();
     checks_.clear();
-    if (keep && setup_.progress) setup_.progress(done_, total_);
+    if (keep && total_ != 0 && setup_.progress) setup_.progress(done_, total_);
     return per_launch;
   }
 
@@ -268,6 +270,61 @@ Result<TimingFacts> time_sustained(const TimingSetup& setup, std::vector<Timed>&
   return facts;
 }
 
+struct LetterTimer::Impl {
+  Impl(const TimingSetup& s, std::vector<Timed>& t, bool back_to_back, ClockMeter* meter, const Deadline& d)
+      : setup(s), timed(t), sustained(back_to_back), clock(meter), runner(s, t, d) {}
+  const TimingSetup& setup;
+  std::vector<Timed>& timed;
+  bool sustained;
+  ClockMeter* clock;
+  Runner runner;
+  double wall = 0;  // of a launch, with what belongs to it
+};
+
+LetterTimer::LetterTimer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+LetterTimer::LetterTimer(LetterTimer&&) noexcept = default;
+LetterTimer::~LetterTimer() = default;
+
+Result<LetterTimer> LetterTimer::create(const TimingSetup& setup, std::vector<Timed>& timed, bool sustained,
+                                        ClockMeter* clock, const Deadline& deadline) {
+  auto impl = std::make_unique<Impl>(setup, timed, sustained, clock, deadline);
+  KLAB_TRY_VOID(impl->runner.prepare(0));
+  return LetterTimer(std::move(impl));
+}
+
+Result<LetterTimer::Letter> LetterTimer::take(std::uint32_t which, std::uint32_t launches) {
+  Impl& i = *impl_;
+  Letter letter{.first = i.timed[which].samples_ns.size(), .count = launches};
+  if (i.clock != nullptr) i.clock->append(i.runner.steps(), 0);
+  double slowest = 0;
+  for (std::uint32_t k = 0; k < launches; ++k) {
+    const bool last = k + 1 == launches;
+    if (!i.sustained || k == 0) {
+      i.runner.restore();
+      i.runner.enter(which);
+    }
+    if (!i.sustained) i.runner.flush();
+    i.runner.launch(which, !i.sustained || last, !i.sustained || last);
+    if (!last && !i.runner.full(i.wall)) continue;
+    if (last && i.clock != nullptr) i.clock->append(i.runner.steps(), 1);
+    KLAB_TRY(const double per_launch, i.runner.submit(true));
+    slowest = std::max(slowest, per_launch);
+    letter.wall_ns = per_launch * launches;
+  }
+  i.wall = slowest;
+  if (i.clock != nullptr) {
+    KLAB_TRY(letter.clock_mhz, i.clock->read());
+  }
+  return letter;
+}
+
+Result<TimingFacts> LetterTimer::finish() {
+  TimingFacts facts;
+  KLAB_TRY_VOID(impl_->runner.check_rest(facts));
+  facts.inconsistent = impl_->runner.inconsistent();
+  return facts;
+}
+
 Result<gpu::Counters> count_launch(const TimingSetup& setup, const Variant& variant,
                                    std::span<const std::string> names, const Deadline& deadline) {
   KLAB_TRY(const auto flusher, Flusher::create(setup.loaded->gpu(), setup.flush_bytes));
@@ -276,6 +333,25 @@ Result<gpu::Counters> count_launch(const TimingSetup& setup, const Variant& vari
   variant.enter(before);
   flusher.append(before);
   return setup.loaded->gpu().count(variant.launch.id(), before, names, deadline.timeout_ns(kBatchTimeout));
+}
+
+Result<Throughput> measure_throughput(Loaded& loaded, const Variant& variant, double launch_ns, const Deadline& deadline) {
+  constexpr double kBatch = 1.5e6;  // nanoseconds
+  constexpr int kRounds = 2;
+  Throughput best;
+  best.launches = static_cast<std::uint32_t>(std::clamp(kBatch / std::max(1.0, launch_ns), 2.0, 1000.0));
+  std::vector<gpu::Step> steps;
+  variant.enter(steps);
+  for (std::uint32_t i = 0; i < best.launches; ++i) steps.push_back(gpu::Step::launch_of(variant.launch.id(), false));
+  variant.leave(steps);
+  for (int round = 0; round < kRounds; ++round) {
+    KLAB_TRY(const auto result, loaded.gpu().run(steps, deadline.timeout_ns(kBatchTimeout)));
+    const double per_s = best.launches / std::max(1.0, result.wall_ns) * 1e9;
+    if (per_s <= best.per_s) continue;
+    best.per_s = per_s;
+    best.host_us = result.submit_ns / best.launches * 1e-3;
+  }
+  return best;
 }
 
 std::vector<std::uint32_t> interleave(std::uint32_t variants, std::uint32_t iterations, std::uint32_t run,

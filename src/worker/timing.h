@@ -3,9 +3,11 @@
 // Not here: what the numbers mean (measure/).
 #pragma once
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "worker/clock_meter.h"
 #include "worker/outcome_check.h"
 #include "worker/restore.h"
 #include "worker/variant.h"
@@ -49,10 +51,43 @@ Result<TimingFacts> time_isolated(const TimingSetup& setup, std::vector<Timed>& 
 Result<TimingFacts> time_sustained(const TimingSetup& setup, std::vector<Timed>& timed,
                                    const std::vector<std::uint32_t>& order, const Deadline& deadline);
 
+/// The letters of a comparison, one after the other, in one placement.
+class LetterTimer {
+ public:
+  /// `setup` and `timed` must outlive it. `sustained`: the launches of a letter go back to back after one restoring.
+  /// `clock` may be nullptr.
+  static Result<LetterTimer> create(const TimingSetup& setup, std::vector<Timed>& timed, bool sustained, ClockMeter* clock,
+                                    const Deadline& deadline);
+  LetterTimer(LetterTimer&&) noexcept;
+  ~LetterTimer();
+
+  struct Letter {
+    std::size_t first = 0, count = 0;  // its times, in timed[which].samples_ns
+    double wall_ns = 0;
+    std::optional<double> clock_mhz;
+  };
+  Result<Letter> take(std::uint32_t which, std::uint32_t launches);
+  /// At the end of a placement: what nobody should have written.
+  Result<TimingFacts> finish();
+
+ private:
+  struct Impl;
+  explicit LetterTimer(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
 /// Hardware counters of one launch, each pass restored and flushed as a timed launch is.
 /// Errors: those of gpu::Device::count().
 Result<gpu::Counters> count_launch(const TimingSetup& setup, const Variant& variant,
                                    std::span<const std::string> names, const Deadline& deadline);
+
+/// Launches back to back, with nothing restored or flushed between them: dispatches a second, and what each costs the host.
+/// The variant must not read what it writes. What it writes is left as the last launch leaves it.
+struct Throughput {
+  double per_s = 0, host_us = 0;
+  std::uint32_t launches = 0;
+};
+Result<Throughput> measure_throughput(Loaded& loaded, const Variant& variant, double launch_ns, const Deadline& deadline);
 
 /// 0,0,0,... for one variant; for two ABBA or BAAB blocks by chance, each variant exactly `iterations` times
 /// (the last block may be cut short). `run`: launches per letter (sustained), 1 for isolated.

@@ -126,11 +126,12 @@ TEST_F(VulkanWorker, tells_right_variants_from_wrong_ones) {
   write(linear("scale", 100000, false));
   Request r = request("compare", {{.label = "A"}, {.label = "B", .code = shader("scale4")}});
   r.variants[1].launch.grid = bundle::Dim3{64, 1, 1};
+  r.comparing.measure_s = 0.5;
   const Answer a = ask(r);
   ASSERT_EQ(a.outcome, Outcome::ok);
   for (const auto& v : a.variants) {
     EXPECT_EQ(v.validation.correctness, Correctness::correct) << v.label << ": " << v.validation.reason;
-    EXPECT_EQ(v.samples_ns.size(), 20u);
+    EXPECT_GE(v.samples_ns.size(), 36u);
   }
   EXPECT_NE(a.variants[0].code_hash, a.variants[1].code_hash);
   const Answer nothing = ask(request("replay", {{.label = "nothing", .code = shader("nothing")}}));
@@ -164,7 +165,8 @@ TEST_F(VulkanWorker, a_variant_without_the_entry_point_leaves_the_other_side_alo
   r.variants[1].launch.entry_point = "other";
   const Answer a = ask(r);
   EXPECT_EQ(a.outcome, Outcome::ok);
-  EXPECT_EQ(a.variants.at(0).samples_ns.size(), 20u);
+  EXPECT_EQ(a.variants.at(0).outcome, Outcome::ok);
+  EXPECT_EQ(a.variants[0].validation.correctness, Correctness::correct);
   EXPECT_EQ(a.variants.at(1).outcome, Outcome::missing_symbol);
 }
 

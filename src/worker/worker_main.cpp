@@ -16,6 +16,8 @@ namespace {
 
 using namespace klab;
 
+volatile sig_atomic_t stop_asked = 0;
+
 int serve(char** argv, bool disposable) {
   using replay::kWorkerFd;
   Json message;  // the one that is being worked on
@@ -27,6 +29,7 @@ int serve(char** argv, bool disposable) {
                                        Json{{"progress", p.text}, {"done", p.done}, {"total", p.total}, {"waits", p.waits}});
           },
       .start_anew = [&] { return worker::start_anew(argv, message); },
+      .stop = [] { return stop_asked != 0; },
   });
   auto pending = worker::take_pending();
   for (;;) {
@@ -52,6 +55,7 @@ int serve(char** argv, bool disposable) {
       }
       return status ? 0 : 1;
     }
+    stop_asked = 0;
     auto request = decode_json<replay::Request>(message, "request");
     replay::Answer answer;
     if (request && request->verb == "stop") return 0;
@@ -78,6 +82,7 @@ int main(int argc, char** argv) {
   if (::getppid() != parent) return 0;  // it died before the line above
   if (argc > 1 && std::strcmp(argv[1], "--confine") == 0) ::_exit(klab::worker::run_confined(argc, argv));
   ::signal(SIGPIPE, SIG_IGN);
+  ::signal(replay::kStopSignal, [](int) { stop_asked = 1; });
   ::signal(SIGINT, SIG_IGN);  // a terminal's ctrl-C is the front end's to handle
   const bool disposable = argc > 1 && std::strcmp(argv[1], "--probe") == 0;
   if (int type = 0; [&] {

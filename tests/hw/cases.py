@@ -13,6 +13,7 @@ K = Kernel
 EXAMPLES = [
     P("saxpy", K("saxpy", 1)),
     P("inplace", K("scale_in_place", 5, 3)),
+    P("logistic", K("logistic", 1)),
     P("reduction", K("reduce_sum_max", 2, 2)),
     P("transpose", K("transpose_naive", 1), K("transpose_padded", 1, scopes=("reachable",))),
     P("matmul_wmma", K("matmul_wmma", 1)),

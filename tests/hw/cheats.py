@@ -17,7 +17,7 @@ def cheat_case(cheat):
         argv = [ctx.lab.example(cheat.program), *cheat.args]
         bundle = take(ctx, row, argv, None, Kernel(cheat.kernel, nth=cheat.nth), cheat.kernel, "reachable", 60)
         for check in cheat.checks:
-            done = ctx.klab("compare", bundle, "--variant", cheat.file, "--iterations", "5", *check.options, limit=120)
+            done = ctx.klab("compare", bundle, "--variant", cheat.file, "--budget", "0.3", *check.options, limit=120)
             if done.timed_out or not done.out.strip():
                 raise Failure(f"no answer: {done.brief()}")
             answer = done.json

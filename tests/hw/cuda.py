@@ -22,6 +22,7 @@ import basics
 import calibrate
 import cases
 import cheats
+import claims
 import faults
 import measure
 import overhead
@@ -29,8 +30,9 @@ from lab import Context, Failure, Lab, Skip, cut_bytes, find_build, usage
 
 # Groups in the order in which they run. Those that measure run one case at a time, after the others.
 ORDER = ["doctor", "unit", "examples", "faults", "variants", "cheats", "python", "speeds", "overhead", "big-capture", "agreement",
-         "warm", "validation-cost", "calibrate"]
-ALONE = {"doctor", "unit", "speeds", "overhead", "big-capture", "agreement", "warm", "validation-cost", "calibrate"}
+         "warm", "validation-cost", "claims-width", "claims-slowdown", "claims", "calibrate"]
+ALONE = {"doctor", "unit", "speeds", "overhead", "big-capture", "agreement", "warm", "validation-cost", "claims-width",
+         "claims-slowdown", "claims", "calibrate"}
 
 
 class Results:
@@ -137,7 +139,7 @@ def main(argv):
         every = cases.program_cases(self_test=True) + faults.SELF_TEST + measure.SELF_TEST
         order, alone = ["self-test"], set()
     else:
-        every = basics.CASES + cases.program_cases() + faults.CASES + measure.CASES + calibrate.CASES + overhead.CASES + cheats.CASES
+        every = basics.CASES + cases.program_cases() + faults.CASES + measure.CASES + calibrate.CASES + overhead.CASES + cheats.CASES + claims.CASES
         order, alone = ORDER, ALONE
     for words in (arguments.only, arguments.skip):
         for word in filter(None, words.split(",")):

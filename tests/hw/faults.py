@@ -118,7 +118,7 @@ BROKEN = """extern "C" __global__ void saxpy(unsigned n, float a, const float* _
 
 
 def compare(ctx, bundle, source, *options, limit=180):
-    return ctx.klab("compare", bundle, "--variant", source, *options, limit=limit)
+    return ctx.klab("compare", bundle, "--variant", source, "--budget", "2s", *options, limit=limit)
 
 
 def wants_correct(done, row):
@@ -183,7 +183,7 @@ def variants(ctx, emit):
         def check(row):
             (ctx.folder / f"{name}.cu").write_text(text)
             started = time.monotonic()
-            done = compare(ctx, saxpy, ctx.folder / f"{name}.cu", "--budget", 10, "--iterations", 3, limit=120)
+            done = compare(ctx, saxpy, ctx.folder / f"{name}.cu", "--worker-budget", 40, limit=120)
             verdict = must(done, (3, 8)).json.get("verdict", {})
             if verdict.get("correctness") != "failed" or outcome not in verdict.get("reason", ""):
                 raise Failure(f"{verdict.get('correctness')}: {verdict.get('reason')} (wanted {outcome})")

@@ -153,6 +153,7 @@ Result<BatchResult> CudaDevice::run(std::span<const Step> steps, std::uint64_t t
         submitted = cu_fail(r, "cuEventRecord between steps", ErrorCode::device_fault);
   }
   release_gates(gate_value_);
+  const double submit_ns = std::chrono::duration<double, std::nano>(Clock::now() - start).count();
   // Also after a failure: what was queued before it must have ended before anything is touched.
   if (const CUresult r = driver_.EventRecord(done_, stream_); r != CUDA_SUCCESS && submitted)
     submitted = cu_fail(r, "cuEventRecord at the end of a batch", ErrorCode::device_fault);
@@ -162,6 +163,7 @@ Result<BatchResult> CudaDevice::run(std::span<const Step> steps, std::uint64_t t
   if (!submitted) return fail(std::move(submitted.error()));
 
   BatchResult result;
+  result.submit_ns = submit_ns;
   result.wall_ns = std::chrono::duration<double, std::nano>(Clock::now() - start).count();
   in_flight_[0] = in_flight_[1] = false;  // uploads are in the same stream
   used_ = 0;

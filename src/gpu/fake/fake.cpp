@@ -216,7 +216,7 @@ class FakeDevice final : public Device {
     static const std::map<std::string, std::string, std::less<>> texts = [] {
       std::map<std::string, std::string, std::less<>> t;
       for (const std::string_view n : kernels::kToolKernels)
-        t[std::string(n)] = fmt::format("klab-fake 1\nkernel {}\n", n);
+        if (find_kernel(n) != nullptr) t[std::string(n)] = fmt::format("klab-fake 1\nkernel {}\n", n);
       return t;
     }();
     const auto it = texts.find(name);

@@ -106,7 +106,8 @@ Status VulkanDevice::wait(VkFence fence, std::uint64_t timeout_ns) {
 }
 
 Status VulkanDevice::submit_and_wait(std::span<const Step> steps, std::uint64_t timeout_ns, std::uint32_t queries,
-                                     double& wall_ns) {
+                                     BatchResult& result) {
+  const auto entered = std::chrono::steady_clock::now();
   const std::size_t count = std::max<std::size_t>(1, (steps.size() + kStepsPerCommandBuffer - 1) / kStepsPerCommandBuffer);
   KLAB_VK_TRY(call_.ResetCommandPool(device_, pool_, 0), "vkResetCommandPool");
   if (commands_.size() < count) {
@@ -155,8 +156,10 @@ Status VulkanDevice::submit_and_wait(std::span<const Step> steps, std::uint64_t 
       return vk_fail(submitted, "vkQueueSubmit", ErrorCode::device_fault);
     }
   }
+  const auto nanoseconds = [](auto from, auto to) { return std::chrono::duration<double, std::nano>(to - from).count(); };
+  result.submit_ns += nanoseconds(entered, std::chrono::steady_clock::now());
   KLAB_TRY_VOID(wait(fence_, timeout_ns));
-  wall_ns += std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count();
+  result.wall_ns += nanoseconds(start, std::chrono::steady_clock::now());
   return {};
 }
 
@@ -176,7 +179,7 @@ Result<BatchResult> VulkanDevice::run_with_timestamps(std::span<const Step> step
     }
   }
   BatchResult result;
-  KLAB_TRY_VOID(submit_and_wait(steps, timeout_ns, queries, result.wall_ns));
+  KLAB_TRY_VOID(submit_and_wait(steps, timeout_ns, queries, result));
   if (queries == 0) return result;
   std::vector<std::uint64_t> ticks(queries);
   const VkResult read = call_.GetQueryPoolResults(device_, queries_, 0, queries, ticks.size() * sizeof(ticks[0]),
@@ -198,12 +201,11 @@ Result<BatchResult> VulkanDevice::run_with_host_clock(std::span<const Step> step
   for (std::size_t i = 0; i <= steps.size(); ++i) {
     const bool timed = i < steps.size() && steps[i].kind == Step::Kind::launch && steps[i].timed;
     if (i < steps.size() && !timed) continue;
-    if (i > begin) KLAB_TRY_VOID(submit_and_wait(steps.subspan(begin, i - begin), timeout_ns, 0, result.wall_ns));
+    if (i > begin) KLAB_TRY_VOID(submit_and_wait(steps.subspan(begin, i - begin), timeout_ns, 0, result));
     if (timed) {
-      double ns = 0;
-      KLAB_TRY_VOID(submit_and_wait(steps.subspan(i, 1), timeout_ns, 0, ns));
-      result.launch_ns.push_back(ns);
-      result.wall_ns += ns;
+      const double before = result.wall_ns;
+      KLAB_TRY_VOID(submit_and_wait(steps.subspan(i, 1), timeout_ns, 0, result));
+      result.launch_ns.push_back(result.wall_ns - before);
     }
     begin = i + 1;
   }

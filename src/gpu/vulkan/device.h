@@ -117,7 +117,8 @@ class VulkanDevice final : public Device {
   Status wait(VkFence fence, std::uint64_t timeout_ns);
   Result<BatchResult> run_with_timestamps(std::span<const Step> steps, std::size_t timed, std::uint64_t timeout_ns);
   Result<BatchResult> run_with_host_clock(std::span<const Step> steps, std::uint64_t timeout_ns);
-  Status submit_and_wait(std::span<const Step> steps, std::uint64_t timeout_ns, std::uint32_t queries, double& wall_ns);
+  Status submit_and_wait(std::span<const Step> steps, std::uint64_t timeout_ns, std::uint32_t queries,
+                         BatchResult& result);
 
   std::shared_ptr<Instance> instance_;
   VkPhysicalDevice physical_ = VK_NULL_HANDLE;
