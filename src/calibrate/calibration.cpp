@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate/calibration.h"
 
+#include <algorithm>
 #include <cmath>
 #include <ctime>
 
@@ -43,8 +44,8 @@ void to_json(Json& j, const Figure& v) {
   if (v.working_set != 0) j["working_set"] = v.working_set;
   if (v.burst) j["burst"] = *v.burst;
   if (v.sustained_ms) j["sustained_ms"] = *v.sustained_ms;
-  if (v.clock_start_mhz) j["clock_start_mhz"] = *v.clock_start_mhz;
-  if (v.clock_end_mhz) j["clock_end_mhz"] = *v.clock_end_mhz;
+  if (v.clock_mhz) j["clock_mhz"] = *v.clock_mhz;
+  if (v.ceiling_only) j["ceiling_only"] = true;
   for (const Figure::Tried& t : v.tried) j["tried"].push_back({{"config", t.config}, {"value", t.value}});
 }
 void from_json(const Json& j, Figure& v) {
@@ -62,9 +63,9 @@ void from_json(const Json& j, Figure& v) {
   read_optional(j, "work", v.work);
   if (!std::isfinite(v.work) || v.work < 0) throw std::runtime_error("work is not a number");
   for (const auto& [name, number] :
-       {std::pair("burst", &v.burst), {"sustained_ms", &v.sustained_ms}, {"clock_start_mhz", &v.clock_start_mhz},
-        {"clock_end_mhz", &v.clock_end_mhz}})
+       {std::pair("burst", &v.burst), {"sustained_ms", &v.sustained_ms}, {"clock_mhz", &v.clock_mhz}})
     read_number(j, name, *number);
+  read_optional(j, "ceiling_only", v.ceiling_only);
   for (const Json& t : list(j, "tried", kMostTried)) {
     Figure::Tried tried;
     read_text(t, "config", tried.config);
@@ -100,8 +101,17 @@ void from_json(const Json& j, Calibration& v) {
 const Figure* Calibration::best(Kind kind, std::string_view name) const {
   const Figure* found = nullptr;
   for (const Figure& f : figures)
-    if (f.kind == kind && f.name == name && (found == nullptr || f.value > found->value)) found = &f;
+    if (f.kind == kind && f.name == name &&
+        (found == nullptr || std::pair(!f.ceiling_only, f.value) > std::pair(!found->ceiling_only, found->value)))
+      found = &f;
   return found;
+}
+
+double Calibration::ceiling(Kind kind, std::string_view name) const {
+  double most = 0;
+  for (const Figure& f : figures)
+    if (f.kind == kind && f.name == name) most = std::max({most, f.value, f.best, f.burst.value_or(0)});
+  return most;
 }
 
 Result<Calibration> from_answer(const bundle::DeviceIdentity& device, const Json& calibration, double took_s) {

@@ -34,7 +34,8 @@ struct Figure {
     double value = 0;
   };
   std::vector<Tried> tried;
-  std::optional<double> clock_start_mhz, clock_end_mhz;
+  std::optional<double> clock_mhz;  // of the multiprocessors over the samples
+  bool ceiling_only = false;        // more than a real kernel can sustain: a limit, and no roof where there is another
 };
 
 struct Missing {
@@ -51,8 +52,10 @@ struct Calibration {
   std::vector<Missing> missing;
   std::vector<std::string> notes;
 
-  /// The best figure of that name; none when it is missing.
+  /// The roof: the best figure of that name, one that is a ceiling only where there is no other; null: none.
   const Figure* best(Kind kind, std::string_view name) const;
+  /// The most that any sample of any figure of that name attained; 0: none. Beyond it lies nothing.
+  double ceiling(Kind kind, std::string_view name) const;
 };
 
 /// Foreign bytes: numbers that are not finite and positive, and lists without end, throw.

@@ -11,8 +11,8 @@
 namespace klab::calibrate {
 namespace {
 
-double rate_of(const Figure& f, bool ceiling) {
-  return ceiling ? std::max({f.value, f.best, f.burst.value_or(0)}) : f.value;
+double rate_of(const Calibration& c, const Figure& f, bool ceiling) {
+  return ceiling ? c.ceiling(f.kind, f.name) : f.value;
 }
 
 /// Matrix units take single precision as tf32.
@@ -55,7 +55,7 @@ std::optional<Least> memory_time(const Calibration& c, const Work& work, std::ui
   Least least{bytes / *roof, bytes / *ceiling};
   if (cache != nullptr && c.last_level_cache != 0 && captured != 0) {
     const double fits = std::min(1.0, static_cast<double>(c.last_level_cache) / static_cast<double>(captured));
-    const double fast = std::max(rate_of(*cache, true), *ceiling);
+    const double fast = std::max(rate_of(c, *cache, true), *ceiling);
     least.ceiling_ns = bytes * (fits / fast + (1 - fits) / *ceiling);
     if (fits == 1.0 && cache->value > *roof) {
       roof = cache->value;
@@ -81,7 +81,7 @@ std::optional<Least> compute_time(const Calibration& c, const Work& work, double
     if (!work.matrix && work.source != "counters") {
       // Nobody counted the instructions: what vectors cannot do, matrix units may have done.
       const Figure* other = compute_figure(c, precision, true);
-      if (other != nullptr && (f == nullptr || flops / rate_of(*f, true) > high_ns)) {
+      if (other != nullptr && (f == nullptr || flops / rate_of(c, *f, true) > high_ns)) {
         out.notes.push_back(fmt::format("more {} than vector instructions attain: compared with the matrix units",
                                         precision));
         f = other;
@@ -93,8 +93,8 @@ std::optional<Least> compute_time(const Calibration& c, const Work& work, double
       continue;
     }
     counted += flops;
-    least.ns += flops / rate_of(*f, false);
-    least.ceiling_ns += flops / rate_of(*f, true);
+    least.ns += flops / rate_of(c, *f, false);
+    least.ceiling_ns += flops / rate_of(c, *f, true);
     out.compute_roof += (out.compute_roof.empty() ? "" : ", ") + figure_title(*f);
   }
   if (counted <= 0) return std::nullopt;
@@ -111,7 +111,7 @@ std::optional<double> memory_roof(const Calibration& c, double written, bool cei
   std::vector<Point> points;
   for (const auto& [name, share] :
        {std::pair("read", 0.0), {"triad", 1.0 / 3}, {"copy", 0.5}, {"write", 1.0}})
-    if (const Figure* f = c.best(Kind::memory, name)) points.push_back({share, rate_of(*f, ceiling)});
+    if (const Figure* f = c.best(Kind::memory, name)) points.push_back({share, rate_of(c, *f, ceiling)});
   if (points.empty()) return std::nullopt;
   if (written <= points.front().written) return points.front().rate;
   for (std::size_t i = 1; i < points.size(); ++i) {

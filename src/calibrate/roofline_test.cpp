@@ -102,6 +102,24 @@ TEST(Roofline, takes_the_best_that_was_ever_seen_for_impossible) {
                   .impossible);
 }
 
+TEST(Roofline, a_ceiling_is_no_roof_where_there_is_one) {
+  Calibration c = sample();
+  c.figures.push_back(figure(Kind::matrix, "bf16", 200'000, 210'000));
+  c.figures.back().ceiling_only = true;
+  EXPECT_DOUBLE_EQ(c.best(Kind::matrix, "bf16")->value, 100'000);
+  EXPECT_DOUBLE_EQ(c.ceiling(Kind::matrix, "bf16"), 210'000);
+  const auto at = [&](double flops) {
+    return place(c, {.flops = {{"bf16", flops}}, .matrix = true, .source = "counters"}, 10e6, 10e6, 10e6);
+  };
+  EXPECT_FALSE(at(2e12).impossible);
+  EXPECT_NEAR(*at(2e12).share, 2, 1e-12);
+  EXPECT_TRUE(at(2.2e12).impossible);
+  c.figures.clear();
+  c.figures.push_back(figure(Kind::matrix, "bf16", 200'000));
+  c.figures.back().ceiling_only = true;
+  EXPECT_NE(c.best(Kind::matrix, "bf16"), nullptr);
+}
+
 TEST(Roofline, a_working_set_that_fits_the_cache_has_the_caches_roof) {
   // 40 MB read in 20 us: 2000 GB/s, twice what memory attains and half of what the cache does.
   const Work work{.bytes_read = 40e6, .bytes_written = 0.0, .source = "given"};

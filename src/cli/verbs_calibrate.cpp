@@ -48,6 +48,8 @@ std::string way(const Figure& f) {
   if (f.width != 0 && f.how.empty()) add(fmt::format("{} bytes an access", f.width));
   add(f.shape);
   if (f.kind != Kind::launch) add(f.config);
+  if (f.clock_mhz) add(fmt::format("{:.0f} MHz", *f.clock_mhz));
+  if (f.ceiling_only) add("a ceiling, no roof");
   return text;
 }
 
@@ -56,7 +58,7 @@ void print(Cli& cli, const Calibration& c, bool all, const std::string& state) {
   std::vector<std::vector<std::string>> rows{{"attained", "quartiles", "burst", "what", "how"}};
   for (const Figure& f : c.figures) {
     // One row for each roof; --all shows every way that was tried.
-    if (!all && f.kind != Kind::launch && c.best(f.kind, f.name) != &f) continue;
+    if (!all && f.kind != Kind::launch && c.best(f.kind, f.name) != &f && !f.ceiling_only) continue;
     rows.push_back({rate(f.value, f.unit), fmt::format("{} .. {}", rate(f.q1, f.unit), rate(f.q3, f.unit)),
                     f.burst ? rate(*f.burst, f.unit) : "", what(f), way(f)});
   }

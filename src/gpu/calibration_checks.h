@@ -206,12 +206,12 @@ inline void check_vectors(Device& device, std::vector<std::string>& checked) {
 
 /// On operands that are all one each sum is the number of its products, wherever the elements lie.
 inline void check_matrices(Device& device, std::vector<std::string>& checked) {
-  constexpr std::uint32_t kIterations = 3, kGrid = 3, kOperandWords = 1u << 16;
+  constexpr std::uint32_t kIterations = 3, kGrid = 3;
   for (const CalibrationKernel& k : kernels::calibration_kernels()) {
     if (k.kind != CalibrationKind::matrix) continue;
     SCOPED_TRACE(k.name);
     Checker c(device);
-    Words ones(kOperandWords);
+    Words ones(k.operand_words);
     for (std::size_t i = 0; i < ones.size(); ++i)
       ones[i] = k.operands == Operands::f16    ? 0x3c003c00
                 : k.operands == Operands::bf16 ? 0x3f803f80
@@ -228,7 +228,7 @@ inline void check_matrices(Device& device, std::vector<std::string>& checked) {
     std::uint64_t sums = 0, products = 0, words = 1;  // of a thread: 32-bit or 64-bit sums; products in each
     if (k.warpgroup) {
       sums = m * n / 128;
-      products = instructions / (k.block / 128) * depth * kIterations;
+      products = instructions / 2 * depth * kIterations;
     } else {
       words = k.operands == Operands::f64 ? 2 : 1;
       const std::uint64_t accumulators = instructions / (k.block / 32) / 4;
@@ -245,11 +245,12 @@ inline void check_matrices(Device& device, std::vector<std::string>& checked) {
                                                      : std::bit_cast<std::uint32_t>(static_cast<float>(products)));
       }
     }
-    const CalibrationComputePush push{.iterations = kIterations, .report = 1, .operand_words = kOperandWords, .seed = 1};
+    const CalibrationComputePush push{.iterations = kIterations, .report = 1, .operand_words = k.operand_words, .seed = 1};
     const auto out = c.launch(k, arrays, push, kGrid);
     ASSERT_TRUE(out) << out.error().what;
     std::size_t wrong = 0;
-    for (std::uint32_t t = 0; t < kGrid * k.block; ++t) wrong += out->at(t) != all;
+    const std::uint32_t threads = kGrid * (k.warpgroup ? 256 : k.block);
+    for (std::uint32_t t = 0; t < threads; ++t) wrong += out->at(t) != all;
     EXPECT_EQ(wrong, 0u) << std::hex << out->at(0) << " instead of " << all;
     checked.emplace_back(k.name);
   }

@@ -70,6 +70,17 @@ KLAB_MATRIX_KERNEL(f64, MmaF64)
     extern __shared__ unsigned char raw[];                                                          \
     wgmma_all<Type>(operands, out, push, raw);                                                      \
   }
+#define KLAB_WGMMA_FED_KERNEL(name, Type)                                                              \
+  extern "C" __global__ void __launch_bounds__(288, 1)                                                \
+      klab_calibrate_wgmma_fed_##name(const unsigned char* operands, u32* out, ComputePush push) {    \
+    extern __shared__ unsigned char raw[];                                                            \
+    wgmma_fed_all<Type>(operands, out, push, raw);                                                    \
+  }
+KLAB_WGMMA_FED_KERNEL(f16, WgmmaF16)
+KLAB_WGMMA_FED_KERNEL(bf16, WgmmaBf16)
+KLAB_WGMMA_FED_KERNEL(tf32, WgmmaTf32)
+KLAB_WGMMA_FED_KERNEL(e4m3, WgmmaE4m3)
+KLAB_WGMMA_FED_KERNEL(int8, WgmmaInt8)
 KLAB_WGMMA_KERNEL(f16, WgmmaF16)
 KLAB_WGMMA_KERNEL(bf16, WgmmaBf16)
 KLAB_WGMMA_KERNEL(tf32, WgmmaTf32)

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hopper's warpgroup matrix instructions on operands in shared memory: two warpgroups a block, one block a
 // multiprocessor, m64n256 each. Rows are 128 bytes in the 128-byte-swizzle layout. The stages hold different random
-// values: what an instruction draws, and with it the clock, depends on them. Nothing is moved while it runs.
+// values: what an instruction draws, and with it the clock, depends on them.
+// wgmma_all moves nothing while it runs: no matrix product can do that, and it is a ceiling. wgmma_fed_all brings each
+// stage from the last-level cache by bulk copies, as a product must that keeps 128 x 256 sums a block.
 #pragma once
 #include "calibrate_memory.cuh"
 
@@ -60,6 +62,22 @@ KLAB_INLINE u64 matrix_descriptor(u32 address) {
 }
 #endif
 
+/// A thread's sums folded into one word. The warps that only move data are not counted among the threads.
+template <class Sum>
+KLAB_INLINE void keep_sums(const Sum (&d)[128], u32* out, const ComputePush& push) {
+  u32 all = 0;
+#pragma unroll
+  for (int i = 0; i < 128; ++i) {
+    u32 word;
+    __builtin_memcpy(&word, &d[i], 4);
+    all = (all << 1 | all >> 31) ^ word;
+  }
+  if (push.report != 0)
+    out[(KLAB_BLOCK * 256 + KLAB_THREAD) % 65536] = all;
+  else if (all == push.seed)
+    out[0] = all;
+}
+
 template <class Type>
 KLAB_INLINE void wgmma_all(const Vec4* operands, u32* out, const ComputePush& push, unsigned char* raw) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -88,14 +106,70 @@ KLAB_INLINE void wgmma_all(const Vec4* operands, u32* out, const ComputePush& pu
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
   }
-  u32 all = 0;
-#pragma unroll
-  for (int i = 0; i < 128; ++i) {
-    u32 word;
-    __builtin_memcpy(&word, &d[i], 4);
-    all = (all << 1 | all >> 31) ^ word;
+  keep_sums(d, out, push);
+#else
+  (void)operands, (void)raw;
+  if (push.iterations == 0) tell(out, false, 0);
+#endif
+}
+
+/// 288 threads: the ninth warp brings the stages, two warpgroups use them. operands: chunks of a stage each.
+template <class Type>
+KLAB_INLINE void wgmma_fed_all(const unsigned char* operands, u32* out, const ComputePush& push, unsigned char* raw) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  __shared__ alignas(8) u64 full[kStages], empty[kStages];
+  if (push.iterations == 0)
+    return tell(out, true, 2ull * 128 * 256 * Type::kK * kDepthSteps * kStages, 64, 256, Type::kK);
+  const u32 base = (shared_address(raw) + 1023u) & ~1023u;
+  if (KLAB_THREAD == 0) {
+    for (u32 s = 0; s < kStages; ++s) {
+      asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(&full[s])) : "memory");
+      asm volatile("mbarrier.init.shared::cta.b64 [%0], 2;" ::"r"(shared_address(&empty[s])) : "memory");
+    }
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   }
-  keep(out, push, all);
+  __syncthreads();
+  if (KLAB_THREAD >= 256) {
+    if (KLAB_THREAD != 256) return;
+    const u32 chunks = push.operand_words / (kStageBytes / 4);
+    u32 chunk = KLAB_BLOCK * kStages % chunks;
+#pragma unroll 1
+    for (u32 it = 0; it < push.iterations; ++it)
+#pragma unroll
+      for (u32 s = 0; s < kStages; ++s) {
+        if (it != 0) barrier_wait(shared_address(&empty[s]), (it - 1) & 1u);
+        bulk_load(base + s * kStageBytes, operands + static_cast<u64>(chunk) * kStageBytes, kStageBytes,
+                  shared_address(&full[s]));
+        if (++chunk == chunks) chunk = 0;
+      }
+    return;
+  }
+  const u64 a0 = matrix_descriptor(base + KLAB_THREAD / 128 * (64 * 128)), b0 = matrix_descriptor(base + 128 * 128);
+  typename Type::Sum d[128];
+#pragma unroll
+  for (int i = 0; i < 128; ++i) d[i] = 0;
+#pragma unroll 1
+  for (u32 it = 0; it < push.iterations; ++it)
+#pragma unroll
+    for (u32 s = 0; s < kStages; ++s) {
+      barrier_wait(shared_address(&full[s]), it & 1u);
+      asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#pragma unroll
+      for (u32 k = 0; k < kDepthSteps; ++k) {
+        const u64 at = (s * kStageBytes + k * 32) >> 4;
+        wgmma(Type{}, d, a0 + at, b0 + at, s + k != 0 ? 1u : it % kIterationsASum);
+      }
+      asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+      // The stage before is used up when no more than the newest group is under way.
+      asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+      if ((it != 0 || s != 0) && KLAB_THREAD % 128 == 0)
+        asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(
+                         shared_address(&empty[(s + kStages - 1) % kStages]))
+                     : "memory");
+    }
+  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+  keep_sums(d, out, push);
 #else
   (void)operands, (void)raw;
   if (push.iterations == 0) tell(out, false, 0);

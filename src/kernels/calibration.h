@@ -38,7 +38,9 @@ struct CalibrationKernel {
   std::uint32_t block = 0;         // threads, where they are not the launch's choice; 0: they are
   std::uint32_t shared_bytes = 0;  // dynamic
   Operands operands = Operands::none;  // one array of them is bound before out[]
-  bool warpgroup = false;              // one block a multiprocessor; resident
+  bool warpgroup = false;              // one block a multiprocessor, of two warpgroups and what feeds them
+  std::uint32_t operand_words = 1u << 16;  // of operands[]: a power of two, or whole stages where it is fed
+  bool ceiling_only = false;               // more than any real kernel can sustain: no roof, but a limit
 };
 
 /// Memory and cache kernels. A block of T threads takes tiles of T * (bytes a thread and tile) in turn.
@@ -64,6 +66,8 @@ inline constexpr std::uint32_t kCalibrationChains = 8, kCalibrationSteps = 16;
 /// Words of operands[] that one wgmma stage takes (A: 128 rows, B: 256 rows, of 128 bytes), and how many stages.
 inline constexpr std::uint32_t kWgmmaStageBytes = 384 * 128, kWgmmaStages = 4;
 inline constexpr std::uint32_t kWgmmaShared = kWgmmaStageBytes * kWgmmaStages + 1024;
+/// What the fed kernels go through again and again: 12 MiB, which the last-level cache of any GPU that has them holds.
+inline constexpr std::uint32_t kWgmmaFedWords = 256 * kWgmmaStageBytes / 4;
 inline constexpr std::uint32_t kBulkStageBytes = 16 * 1024, kBulkStages = 12;
 inline constexpr std::uint32_t kBulkShared = kBulkStageBytes * kBulkStages + 128;
 
@@ -95,9 +99,19 @@ inline constexpr CalibrationKernel kKernels[] = {
     {.name = "calibrate_mma_int8", .kind = matrix, .figure = "int8", .how = "mma", .block = 256, .operands = Operands::int8},
     {.name = "calibrate_mma_f64", .kind = matrix, .figure = "fp64", .how = "mma", .block = 256, .operands = Operands::f64},
 #define KLAB_WGMMA_ROW(type, name_of_figure)                                                                    \
+  {.name = "calibrate_wgmma_fed_" #type,                                                                        \
+   .kind = matrix,                                                                                              \
+   .figure = name_of_figure,                                                                                    \
+   .how = "wgmma, operands from the cache",                                                                     \
+   .block = 288,                                                                                                \
+   .shared_bytes = kWgmmaShared,                                                                                \
+   .operands = Operands::type,                                                                                  \
+   .warpgroup = true,                                                                                           \
+   .operand_words = kWgmmaFedWords},                                                                            \
   {                                                                                                             \
-    .name = "calibrate_wgmma_" #type, .kind = matrix, .figure = name_of_figure, .how = "wgmma", .block = 256,   \
-    .shared_bytes = kWgmmaShared, .operands = Operands::type, .warpgroup = true                                 \
+    .name = "calibrate_wgmma_" #type, .kind = matrix, .figure = name_of_figure,                                 \
+    .how = "wgmma, operands stay", .block = 256, .shared_bytes = kWgmmaShared, .operands = Operands::type,      \
+    .warpgroup = true, .ceiling_only = true                                                                     \
   }
     KLAB_WGMMA_ROW(f16, "fp16"),
     KLAB_WGMMA_ROW(bf16, "bf16"),

@@ -31,15 +31,17 @@ Bench::Bench(Gpu& gpu, const Deadline& deadline, OnStep on_step)
   const bundle::DeviceIdentity& device = gpu_->identity();
   cpu_ = device.type == "cpu";
   chooses_block_ = device.api == "cuda" || device.api == "hip";
-  std::string why;
-  telemetry_ = gpu::open_telemetry(device, why);
-  if (!telemetry_ && !cpu_) add_note("clocks were not observed: " + why);
   units_ = gpu_.abilities().compute_units;
   if (units_ == 0) units_ = cpu_ ? std::max(1u, std::thread::hardware_concurrency()) : kUnknownUnits;
 }
 
 Status Bench::start() {
   KLAB_TRY(out_, gpu_.allocate(kernels::kCalibrationOut * 4ull));
+  KLAB_TRY(clock_, ClockMeter::create(gpu_));
+  if (!clock_) return {};
+  std::vector<gpu::Step> steps;  // its first launches load its code
+  for (const int end : {0, 1}) clock_->append(steps, end);
+  KLAB_TRY_VOID(run(steps));
   return {};
 }
 
@@ -80,20 +82,36 @@ Result<double> Bench::once(gpu::LaunchId launch) {
   return std::max(result.launch_ns.at(0), 1.0);
 }
 
-Result<std::vector<double>> Bench::sample(gpu::LaunchId launch, double budget_s, std::uint32_t at_least) {
+Status Bench::sample(gpu::LaunchId launch, double budget_s, Attempt& into, std::uint32_t at_least) {
   KLAB_TRY(const double ns, once(launch));
   const auto count = static_cast<std::size_t>(
       std::clamp(budget_s * 1e9 / ns, static_cast<double>(at_least), std::max(200.0, static_cast<double>(at_least))));
-  const std::vector<gpu::Step> steps(count, gpu::Step::launch_of(launch, true));
+  return timed(launch, 0, count, into);
+}
+
+Status Bench::sample_many(gpu::LaunchId launch, std::size_t count, Attempt& into) {
+  return timed(launch, count / 2, count, into);
+}
+
+Status Bench::timed(gpu::LaunchId launch, std::size_t clock_from, std::size_t count, Attempt& into) {
+  std::vector<gpu::Step> steps;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (clock_ && i == clock_from) clock_->append(steps, 0);
+    steps.push_back(gpu::Step::launch_of(launch, true));
+  }
+  if (clock_) clock_->append(steps, 1);
   KLAB_TRY(auto result, run(steps));
-  return std::move(result.launch_ns);
+  into.ns = std::move(result.launch_ns);
+  if (clock_) {
+    KLAB_TRY(into.clock_mhz, clock_->read());
+  }
+  return {};
 }
 
 void Bench::step(const std::string& what) {
   const auto total = static_cast<std::uint64_t>(kernels::calibration_kernels().size());
   if (on_step_) on_step_(what, std::min<std::uint64_t>(steps_, total), total);
   ++steps_;
-  clock_ = core_clock();
 }
 
 void Bench::note(const kernels::CalibrationKernel& kernel, const std::string& unit, std::vector<Attempt> attempts,
@@ -120,8 +138,8 @@ void Bench::note(const kernels::CalibrationKernel& kernel, const std::string& un
               {"config", best->config}};
   if (!kernel.how.empty()) figure["how"] = kernel.how;
   if (kernel.width != 0) figure["width"] = kernel.width;
-  if (clock_) figure["clock_start_mhz"] = *clock_;
-  if (const auto now = core_clock()) figure["clock_end_mhz"] = *now;
+  if (kernel.ceiling_only) figure["ceiling_only"] = true;
+  if (best->clock_mhz) figure["clock_mhz"] = *best->clock_mhz;
   if (attempts.size() > 1) {
     Json& tried = figure["tried"] = Json::array();
     for (const Attempt& a : attempts) tried.push_back({{"config", a.config}, {"value", a.median_rate()}});

@@ -6,8 +6,8 @@
 
 #include "kernels/calibration.h"
 #include "kernels/kernels.h"
-#include "gpu/telemetry.h"
 #include "worker/calibrate.h"
+#include "worker/clock_meter.h"
 
 namespace klab::worker {
 
@@ -16,6 +16,7 @@ struct Attempt {
   std::string config;  // "264 blocks of 1024 threads"
   double work = 0;     // bytes or operations of one launch
   std::vector<double> ns;
+  std::optional<double> clock_mhz;  // of the multiprocessors while it ran, where they tell
   double median_rate() const;  // work per nanosecond: GB/s, GFLOP/s
 };
 
@@ -41,13 +42,14 @@ class Bench {
   /// What the kernel is on this device. Errors: unsupported, when it has no such instructions.
   Result<kernels::CalibrationFacts> facts(const kernels::CalibrationKernel& kernel,
                                           std::span<const BuiltinBinding> arrays);
-  /// Warms up, then times at least five launches back to back, more within the budget.
-  Result<std::vector<double>> sample(gpu::LaunchId launch, double budget_s, std::uint32_t at_least = 5);
+  /// Warms up, then times at least five launches back to back, more within the budget; the clock is that of these.
+  Status sample(gpu::LaunchId launch, double budget_s, Attempt& into, std::uint32_t at_least = 5);
+  /// `count` launches back to back; the clock is that of the second half.
+  Status sample_many(gpu::LaunchId launch, std::size_t count, Attempt& into);
   /// Device time of one launch, after one to warm up.
   Result<double> once(gpu::LaunchId launch);
   Result<gpu::BatchResult> run(std::span<const gpu::Step> steps);
 
-  /// Starts a step of the progress, and gives the clock for note().
   void step(const std::string& what);
   /// Writes down the best of `attempts` with the others as "tried". `more` is merged into it.
   void note(const kernels::CalibrationKernel& kernel, const std::string& unit, std::vector<Attempt> attempts,
@@ -62,11 +64,9 @@ class Bench {
   Status start();
 
  private:
+  Status timed(gpu::LaunchId launch, std::size_t clock_from, std::size_t count, Attempt& into);
   Result<Launch> prepare(const kernels::CalibrationKernel& kernel, std::span<const BuiltinBinding> arrays,
                          std::span<const std::byte> push, std::uint32_t grid, std::uint32_t block);
-
-  /// Of the multiprocessors in MHz, where a management library tells it.
-  std::optional<double> core_clock() const { return telemetry_ ? telemetry_->sample().core_mhz : std::nullopt; }
 
   Gpu& gpu_;
   const Deadline& deadline_;
@@ -74,8 +74,7 @@ class Bench {
   Memory out_;
   bool cpu_ = false, chooses_block_ = false;
   std::uint32_t units_ = 0, steps_ = 0;
-  std::unique_ptr<gpu::Telemetry> telemetry_;
-  std::optional<double> clock_;  // MHz, at the last step()
+  std::optional<ClockMeter> clock_;
   Json figures_ = Json::array(), missing_ = Json::array(), notes_ = Json::array();
 };
 

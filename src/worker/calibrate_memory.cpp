@@ -80,7 +80,7 @@ Result<Attempt> attempt(Bench& bench, const CalibrationKernel& k, const kernels:
   KLAB_TRY(const Launch launch, bench.prepare(k, arrays.bind(k.arrays), push, grid, shape.block));
   Attempt a{.config = say_config(grid, shape.block, facts, k.width),
             .work = static_cast<double>(tile) * tiles * k.arrays};
-  KLAB_TRY(a.ns, bench.sample(launch.id(), bench.budget_s()));
+  KLAB_TRY_VOID(bench.sample(launch.id(), bench.budget_s(), a));
   return a;
 }
 
@@ -100,7 +100,7 @@ Result<Attempt> attempt_cache(Bench& bench, const CalibrationKernel& k, const ke
   Attempt a{.config = say_config(grid, shape.block, facts, k.width) + fmt::format(", {} passes over {}", passes,
                                                                                 format_bytes(set)),
             .work = static_cast<double>(set) * passes};
-  KLAB_TRY(a.ns, bench.sample(launch.id(), bench.budget_s()));
+  KLAB_TRY_VOID(bench.sample(launch.id(), bench.budget_s(), a));
   return a;
 }
 
@@ -199,8 +199,9 @@ Status calibrate_launches(Bench& bench) {
                       {"config", config}});
   };
   const std::string config = "one block that does nothing";
-  KLAB_TRY(auto device, bench.sample(prepared->id(), 0.02, 50));
-  add("empty_launch", "ns", std::move(device), config + ", between two timestamps of the device");
+  Attempt device;
+  KLAB_TRY_VOID(bench.sample(prepared->id(), 0.02, device, 50));
+  add("empty_launch", "ns", std::move(device.ns), config + ", between two timestamps of the device");
   std::vector<double> waits;
   for (int i = 0; i < (bench.is_cpu() ? 50 : 200); ++i) {
     KLAB_TRY(const auto result, bench.run(one));
