@@ -3,9 +3,13 @@
 import json
 import os
 import pathlib
+import shutil
 import signal
+import subprocess
 
 import pytest
+
+from conftest import ROOT
 
 
 def figures(calibration):
@@ -84,3 +88,17 @@ def test_words_that_cannot_be_are_refused(klab):
     assert klab("calibrate", "--api", "vulkan", "--device", "99", "--json").error["code"] == "no_device"
     unknown = klab("calibrate", "--api", "metal", "--json")
     assert unknown.code == 6 and unknown.error["hint"], unknown
+
+
+@pytest.mark.parametrize("arch, instruction", [("gfx90a", "v_mfma"), ("gfx942", "v_mfma"), ("gfx1100", "v_wmma")])
+def test_the_kernels_are_hip_too(tmp_path, arch, instruction):
+    """There is no HIP backend yet; its kernels are the same source."""
+    clang = shutil.which("clang++-19")
+    if clang is None:
+        pytest.skip("no clang++-19 (package clang-19)")
+    out = tmp_path / "calibrate.s"
+    subprocess.run([clang, "-x", "hip", f"--offload-arch={arch}", "--cuda-device-only", "-nogpulib", "-nogpuinc", "-std=c++17", "-O2", "-S",
+                    "-o", out, ROOT / "src" / "kernels" / "calibrate.cu"], check=True, timeout=120)
+    assembly = out.read_text()
+    assert instruction in assembly
+    assert assembly.count(".amdhsa_kernel ") >= 30, "every kernel is there"
