@@ -71,6 +71,9 @@ BRIEF = ("ok", "exit_code", "error", "outcome", "validation", "verdict", "proofs
          "target_exit", "candidates", "captured_bytes", "stored_bytes", "restored_bytes_per_iteration")
 
 
+DONE = (0, 4, 5)  # exit codes of work that was done: and the variant is slower, or no verdict was reached (docs/measuring.md)
+
+
 class Klab:
     def __init__(self, folder):
         self.folder = folder
@@ -100,6 +103,12 @@ class Klab:
 
     def ok(self, *args, **kw):
         return self(*args, expect=0, **kw)
+
+    def done(self, *args, **kw):
+        """As ok(); a comparison may say slower or undecided too, whose exit codes are not 0."""
+        outcome = self(*args, **kw)
+        assert outcome.code in DONE, repr(outcome)
+        return outcome
 
     def start(self, *args, env=None):
         """Klab as a process that the test can kill."""

@@ -443,7 +443,7 @@ void add_condition_options(CLI::App* verb, RunOptions& o, bool of_session, bool 
   verb->add_option("--budget", o.measure_s,
                    "time to measure in: 2s, 10s, 60s. A short one widens the interval, never the claim. 0: only judge. "
                    "Once a week as much again goes to what two copies of one module differ by")
-      ->transform(CLI::AsNumberWithUnit(std::map<std::string, double>{{"s", 1}, {"m", 60}}, CLI::AsNumberWithUnit::UNIT_OPTIONAL))
+      ->transform(CLI::AsNumberWithUnit(std::map<std::string, double>{{"ms", 0.001}, {"s", 1}, {"m", 60}}, CLI::AsNumberWithUnit::UNIT_OPTIONAL))
       ->check(CLI::Range(0.0, 3600.0))
       ->default_str("10s");
   verb->add_option("--margin", o.margin, "differences up to this count as none")

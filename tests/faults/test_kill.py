@@ -183,7 +183,7 @@ def test_kill_during_save_and_undo(klab, pytestconfig, rng, shared_bundle):
     klab.ok("source", "select", bundle, "--file", file)
     (klab.folder / "better.comp").write_text(new)
     klab.ok("build", bundle, "--source", "better.comp")
-    klab.ok("compare", bundle, "--variant", "better", "--iterations", "2")
+    klab.done("compare", bundle, "--variant", "better", "--budget", "300ms")
     args = ["save", bundle, "--variant", "better", "--yes", "--json"]
     start = time.monotonic()
     saved = klab.ok(*args).json["saved"]
