@@ -71,7 +71,7 @@ BRIEF = ("ok", "exit_code", "error", "outcome", "validation", "verdict", "proofs
          "target_exit", "candidates", "captured_bytes", "stored_bytes", "restored_bytes_per_iteration")
 
 
-DONE = (0, 4, 5)  # exit codes of work that was done: and the variant is slower, or no verdict was reached (docs/measuring.md)
+DONE = (0, 4, 5)  # exit codes of work that was done: and the variant is slower, or no verdict was reached (README)
 
 
 class Klab:

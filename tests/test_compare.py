@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from conftest import SOURCES
+from conftest import SOURCES, example
 
 UNDECIDED = ("inconclusive", "unstable", "clock_dependent")
 
@@ -70,12 +70,59 @@ def test_the_floor_is_measured_once_and_then_known(klab, shared_bundle, heavier)
         assert second["measured"]
 
 
+def test_rotating_caches_take_turns_on_copies(klab, heavier):
+    klab.capture([example("inplace"), "--size", "262144"])  # 1 MiB
+    bundle = klab.folder / "captured.klab"
+    done = klab.ok("replay", bundle, "--cache", "rotating", "--iterations", "40", "--json").json
+    assert done["ran"]["cache"] == "rotating" and done["validation"]["correctness"] == "correct"
+    assert any("take turns on" in note for note in done["notes"]), done["notes"]
+    compared = compare(klab, bundle, "--variant", heavier, "--cache", "rotating", "--budget", "2s")
+    assert compared.code in (4, 5) and compared.json["verdict"]["correctness"] == "correct", repr(compared)
+    assert "rotating" in compared.json["comparison"]["floor"]["class"]
+    for options, words in ((("--condition", "sustained"), "warm"), (("--flush-mb", "4"), "no flush"), (("--counters",), "counters")):
+        refused = klab("replay", bundle, "--cache", "rotating", *options)
+        assert refused.code not in (0, 70) and words in refused.err and "try:" in refused.err, repr(refused)
+
+
 def test_equal_code_is_identical_and_not_timed(klab, shared_bundle):
     bundle = shared_bundle("inplace")
     klab.ok("build", bundle, "--source", SOURCES / "inplace.comp", "--name", "one")
     klab.ok("build", bundle, "--source", SOURCES / "inplace.comp", "--name", "two", "-D", "NOT_USED=1")
     done = klab.ok("compare", bundle, "--variant", "two", "--against", "one", "--json")
     assert done.json["verdict"]["speed"] == "identical" and "comparison" not in done.json
+
+
+def test_several_variants_are_claimed_together(klab, shared_bundle, heavier):
+    bundle = shared_bundle("inplace")
+    right = (SOURCES / "inplace.comp").read_text().replace("x[i] * a + b", "b + a * x[i]")
+    wrong = right.replace("b + a * x[i]", "b - a * x[i]")
+    assert right != wrong
+    (klab.folder / "right.comp").write_text(right), (klab.folder / "wrong.comp").write_text(wrong)
+    names = [str(heavier), "right.comp", "wrong.comp"]
+    options = [word for name in names for word in ("--variant", name)]
+    done = klab("compare", bundle, *options, "--budget", "1s", "--json")
+    assert done.code in (0, 4, 5, 3), repr(done)
+    all = done.json["finalists"]
+    assert [one["verdict"]["correctness"] for one in all] == ["correct", "correct", "incorrect"]
+    assert all[0]["verdict"]["speed"] in ("slower", *UNDECIDED) and all[2]["verdict"]["speed"] == "none"
+    assert all[1]["verdict"]["speed"] != "none"
+    for one in all[:2]:
+        design = one.get("comparison", {}).get("design")
+        if design:  # equal code is not timed
+            assert sum(look["alpha"] for look in design["looks"]) <= design["alpha"] + 1e-12 <= 0.05 + 2e-12
+            assert abs(design["alpha"] * 3 - 0.05) < 1e-9 or one["verdict"]["speed"] not in UNDECIDED
+    assert ("best" in done.json) == any(one["verdict"]["speed"] == "faster" for one in all)
+    text = klab("compare", bundle, *options, "--budget", "0").out
+    assert "3 variants against baseline" in text and text.count("not timed") == 2 and "incorrect" in text, text
+
+
+@pytest.mark.parametrize("names, words", [((["right.comp"] * 2), "named twice"), (["right.comp", "baseline"], "baseline itself"),
+                                          ([f"v{i}" for i in range(9)], "from 2 to 8"), (["right.comp", "no_such"], "no_such")])
+def test_several_variants_that_cannot_be_are_refused_before_anything_is_measured(klab, shared_bundle, names, words):
+    (klab.folder / "right.comp").write_text((SOURCES / "inplace.comp").read_text())
+    done = klab("compare", shared_bundle("inplace"), *[word for name in names for word in ("--variant", name)])
+    assert done.code == 2 or done.code == 6, repr(done)
+    assert words in done.err and "try:" in done.err, repr(done)
 
 
 def test_budget_0_only_judges(klab, shared_bundle, heavier):

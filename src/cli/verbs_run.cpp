@@ -18,7 +18,7 @@ struct RunOptions {
   std::uint64_t flush_mb = 0;
   double budget_s = 600, measure_s = 10, margin = 0.005;
   bool no_validate = false, counters = false, cached = false;
-  std::vector<std::string> counter_names;
+  std::vector<std::string> counter_names, variants;  // variants: of compare
   ops::LaunchText launch;
   ops::CheckText checks;
   ops::WorkText work;
@@ -29,9 +29,9 @@ Result<replay::Conditions> conditions_of(const RunOptions& o) {
   replay::Conditions c{
       .iterations = o.iterations, .repeats = o.repeats, .memory = o.memory, .flush_mb = o.flush_mb};
   from_string(o.condition, c.mode);
-  if (c.mode == replay::Mode::sustained && o.cache == "cold")
+  if (c.mode == replay::Mode::sustained && !o.cache.empty() && o.cache != "warm")
     return fail(ErrorCode::usage,
-                "launches back to back leave the cache warm: --condition sustained has no cold cache",
+                fmt::format("launches back to back leave the cache warm: --condition sustained has no {} cache", o.cache),
                 "--cache warm, or --condition isolated");
   if (!o.cache.empty())
     from_string(o.cache, c.cache);
@@ -319,24 +319,78 @@ void print_comparison(const Cli& cli, const Json& done, const std::string& a, co
     fmt::print("  a larger --budget narrows the interval\n");
 }
 
-int do_compare(Cli& cli, const RunOptions& o) {
+/// One line each, and which to save. Returns the exit code.
+int report_finalists(Cli& cli, const RunOptions& o, Json done) {
+  using validate::Correctness;
+  using validate::Speed;
+  const Json& all = done.at("finalists");
+  int wrong = 0, undecided = 0;
+  bool interrupted = false, all_slower = true;
+  for (const Json& one : all) {
+    const auto speed = one.at("verdict").at("speed").get<Speed>();
+    const bool stopped = one.contains("comparison") && one["comparison"].value("interrupted", false);
+    const int correctness = correctness_exit(one["verdict"].at("correctness").get<Correctness>(), one.at("outcome").get<replay::Outcome>());
+    if (wrong == 0) wrong = correctness;
+    if (undecided == 0 && correctness == 0 && speed_exit(speed, stopped) == 5) undecided = 5;
+    interrupted = interrupted || stopped;
+    all_slower = all_slower && speed == Speed::slower;
+  }
+  const int code = interrupted ? 130 : done.contains("best") ? 0 : wrong != 0 ? wrong : undecided != 0 ? undecided : all_slower ? 4 : 0;
+  if (cli.json) {
+    cli.print_json("compare", std::move(done));
+    return code;
+  }
+  fmt::print("{}: {} variants against {} on {}\n", cli.bold(all.at(0).at("kernel").get<std::string>()), o.variants.size(), o.against,
+             all[0].at("device").value("name", ""));
+  std::string best;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Json &one = all[i], &verdict = one.at("verdict");
+    const auto correctness = verdict.at("correctness").get<Correctness>();
+    const std::string speed = verdict.at("speed").get<std::string>(), headline = one.value("headline", "");
+    std::string says = cli.bad(to_string(correctness)) + ": " + verdict.at("reason").get<std::string>();
+    if (correctness == Correctness::correct) {
+      says = speed == "faster" ? cli.good(speed) : speed == "slower" ? cli.bad(speed) : cli.bold(speed == "none" ? "correct, not timed" : speed);
+      if (!headline.empty()) says += ", " + headline;
+      if (one.contains("ratio")) {
+        const auto interval = one["ratio"].get<measure::Interval>();
+        says += fmt::format("; takes {:.4f} of the time ({:.4f} to {:.4f})", interval.ratio, interval.low, interval.high);
+      }
+    }
+    fmt::print("  {}: {}\n", o.variants[i], says);
+    if (done.contains("best") && done["best"] == i) best = o.variants[i];
+  }
+  if (all.size() < o.variants.size()) fmt::print("  interrupted: {} more were not measured\n", o.variants.size() - all.size());
+  fmt::print("  the chance of any false claim among all of them is at most {:.0f} % (Holm)\n", 100 * measure::kAlpha);
+  if (best.empty())
+    fmt::print("none of them is faster by more than chance\n");
+  else
+    fmt::print("next: klab save {} --variant {}\n", o.bundle, best);
+  return code;
+}
+
+int do_compare(Cli& cli, RunOptions o) {
+  const bool several = o.variants.size() > 1;
+  o.variant = several ? "" : o.variants.at(0);
   auto conditions = conditions_of(o);
   if (!conditions) return cli.report(conditions.error());
   Json arguments = ops::condition_arguments(*conditions);
   arguments.update(place_of(o));
   arguments.update({{"dispatch", o.dispatch},
-                    {"variant", variant_reference(o.variant)},
                     {"against", variant_reference(o.against)},
                     {"device", o.device},
                     {"measure_s", o.measure_s},
                     {"margin", o.margin},
                     {"budget_s", o.budget_s}});
+  if (!several) arguments["variant"] = variant_reference(o.variant);
+  for (const std::string& one : o.variants)
+    if (several) arguments["variants"].push_back(variant_reference(one));
   auto checks = checks_of(o);
   if (!checks) return cli.report(checks.error());
   arguments.update(*checks);
   arguments.update(ops::work_arguments(o.work));
   auto answer = cli.call(o.session.empty() ? "compare" : "session.compare", arguments);
   if (!answer) return cli.report(answer.error());
+  if (several) return report_finalists(cli, o, std::move(*answer));
   Json done = std::move(*answer);
   const Json &verdict = done.at("verdict"), &variants = done.at("variants");
   const auto correctness = verdict.at("correctness").get<validate::Correctness>();
@@ -395,8 +449,9 @@ void add_condition_options(CLI::App* verb, RunOptions& o, bool of_session, bool 
                               "repeats: the whole replay several times with fresh allocations")
       ->check(compares ? CLI::IsMember({"isolated", "sustained"}) : CLI::IsMember({"isolated", "sustained", "repeats"}))
       ->capture_default_str();
-  verb->add_option("--cache", o.cache, "cold or warm (default: cold; sustained is always warm)")
-      ->check(CLI::IsMember({"cold", "warm"}));
+  verb->add_option("--cache", o.cache, "cold: other data goes through it before each launch; warm: nothing; rotating: launches take turns on copies of the "
+                                      "capture that are larger than it (default: cold; sustained is always warm)")
+      ->check(CLI::IsMember({"cold", "warm", "rotating"}));
   verb->add_option("--memory", o.memory, "pool to place memory in: device or host (default: as captured)")
       ->check(CLI::IsMember({"device", "host"}));
   verb->add_option("--flush-mb", o.flush_mb,
@@ -475,7 +530,12 @@ void add_replay(Cli& cli, CLI::App* verb, bool of_session) {
 void add_compare(Cli& cli, CLI::App* verb, bool of_session) {
   auto options = std::make_shared<RunOptions>();
   add_condition_options(verb, *options, of_session, true);
-  verb->add_option("--variant", options->variant, "name, id, or a source or binary file")->required();
+  verb->add_option("--variant", options->variants,
+                   of_session ? "name, id, or a source or binary file"
+                              : "name, id, or a source or binary file; several, up to 8, are claimed together: each has --budget, and the "
+                                "chance of any false claim stays 5 %")
+      ->required()
+      ->allow_extra_args(false);
   verb->add_option("--against", options->against, "the reference")->capture_default_str();
   cli.run_on(verb, [&cli, options] { return do_compare(cli, *options); });
 }

@@ -104,7 +104,7 @@ Json action_properties() {
                       {"isolated", "sustained", "repeats"})},
       {"iterations", integer("timed launches (default 20)", 1, 10000)},
       {"repeats", integer("mode repeats: replays (default 5)", 2, 100)},
-      {"cache", one_of("before each launch (default cold; sustained is warm)", {"cold", "warm"})},
+      {"cache", one_of("before each launch (default cold; sustained is warm); rotating: launches take turns on copies of the capture", {"cold", "warm", "rotating"})},
       {"memory", one_of("pool to place memory in (default: as captured)", {"device", "host"})},
       {"flush_mb", integer("MiB that go through the caches before each launch", 0, 65536)},
       {"device", text("index, uuid or part of a name (list_devices)", 256)},

@@ -86,16 +86,41 @@ Conclusion at_look(const Design& design, std::span<const Block> blocks, std::uin
 
 }  // namespace
 
-std::vector<Look> looks_for(std::uint32_t placements) {
+std::vector<Look> looks_for(std::uint32_t placements, double alpha) {
   std::vector<Look> looks;
   double spent = 0;
-  for (const Look& early : {Look{8, 0.005}, Look{16, 0.015}})
+  for (const Look& early : {Look{8, 0.1 * alpha}, Look{16, 0.3 * alpha}})
     if (placements > early.placements) {
       looks.push_back(early);
       spent += early.alpha;
     }
-  looks.push_back({placements, kAlpha - spent});
+  looks.push_back({placements, alpha - spent});
   return looks;
+}
+
+std::vector<std::size_t> settle_finalists(std::span<Comparison* const> all) {
+  std::vector<bool> claimed(all.size(), false);
+  std::vector<std::size_t> changed;
+  for (std::size_t left = all.size(), before = left + 1; left > 0 && left < before;) {
+    before = left;
+    const double level = kAlpha / static_cast<double>(before);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (claimed[i]) continue;
+      Comparison& own = *all[i];
+      Design design = own.design;
+      for (Look& l : design.looks) l.alpha *= level / design.alpha;
+      design.alpha = level;
+      Conclusion c = conclude(design, own.blocks, true, own.interrupted);
+      if (!decisive(c.verdict)) continue;
+      claimed[i] = true;
+      --left;
+      if (own.conclusion.verdict == c.verdict) continue;
+      own.design = std::move(design);
+      own.conclusion = std::move(c);
+      changed.push_back(i);
+    }
+  }
+  return changed;
 }
 
 Grouped counted(std::span<const Block> blocks, std::uint32_t placements, bool cycles) {
@@ -132,13 +157,13 @@ Conclusion conclude(const Design& design, std::span<const Block> blocks, bool en
   }
   if (!ended && !interrupted) {
     const auto look = c.look;
-    c = at_look(design, blocks, done, kAlpha - spent);  // for the person who watches; nothing rests on it
+    c = at_look(design, blocks, done, design.alpha - spent);  // for the person who watches; nothing rests on it
     c.look = look;
     return c;
   }
   // Time ran out before the look that was planned: what alpha is left is spent now.
   const auto look = static_cast<std::uint32_t>(c.look + 1);
-  c = at_look(design, blocks, done, kAlpha - spent);
+  c = at_look(design, blocks, done, design.alpha - spent);
   c.look = look;
   c.decided = true;
   if (interrupted) {
@@ -174,7 +199,9 @@ std::vector<std::string> verify(const Comparison& s) {
     same("the ratio of cycles", was.cycles->ratio, c.cycles->ratio);
   double alpha = 0;
   for (const Look& l : s.design.looks) alpha += l.alpha;
-  if (alpha > kAlpha + 1e-9) wrong.push_back(fmt::format("its looks spend {:g}, more than {:g}", alpha, kAlpha));
+  if (alpha > s.design.alpha + 1e-9) wrong.push_back(fmt::format("its looks spend {:g}, more than {:g}", alpha, s.design.alpha));
+  if (!(s.design.alpha > 0 && s.design.alpha <= kAlpha))
+    wrong.push_back(fmt::format("its alpha is {:g}, not within 0 and {:g}", s.design.alpha, kAlpha));
   if (s.design.margin < 0.005 - 1e-12) wrong.push_back(fmt::format("its margin is {:g}, less than 0.005", s.design.margin));
   return wrong;
 }
@@ -187,13 +214,14 @@ void from_json(const Json& j, Look& v) {
 
 void to_json(Json& j, const Design& v) {
   j = Json{{"margin", v.margin}, {"floor", v.floor}, {"delta", v.delta()}, {"most_dropped", v.most_dropped},
-           {"seed", v.seed},     {"looks", v.looks}};
+           {"seed", v.seed},     {"alpha", v.alpha}, {"looks", v.looks}};
 }
 void from_json(const Json& j, Design& v) {
   read_optional(j, "margin", v.margin);
   read_optional(j, "floor", v.floor);
   read_optional(j, "most_dropped", v.most_dropped);
   read_optional(j, "seed", v.seed);
+  read_optional(j, "alpha", v.alpha);
   read_optional(j, "looks", v.looks);
 }
 

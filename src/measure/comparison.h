@@ -27,9 +27,9 @@ void from_json(const Json& j, Look& v);
 
 inline constexpr double kAlpha = 0.05;          // of a whole comparison
 inline constexpr std::uint32_t kMostPlacements = 32, kFewestPlacements = 3;
-/// Looks of a comparison that was planned for `placements`: at 8 and 16 (alpha .005 and .015) where more follow, and at
-/// the end with all that is left of kAlpha.
-std::vector<Look> looks_for(std::uint32_t placements);
+/// Looks of a comparison that was planned for `placements`: at 8 and 16 (a tenth and three tenths of `alpha`) where more
+/// follow, and at the end with all that is left.
+std::vector<Look> looks_for(std::uint32_t placements, double alpha = kAlpha);
 
 /// Fixed before the first block.
 struct Design {
@@ -37,6 +37,7 @@ struct Design {
   double floor = 0;       // what two copies of one module differ by here; docs/measuring.md
   double most_dropped = 0.2;
   std::uint64_t seed = 1;  // of order and bootstrap
+  double alpha = kAlpha;   // of all looks together; less for one of several finalists
   std::vector<Look> looks;
   double delta() const { return margin > floor ? margin : floor; }
 };
@@ -78,6 +79,13 @@ struct Comparison {
 };
 void to_json(Json& j, const Comparison& v);
 void from_json(const Json& j, Comparison& v);
+
+/// Comparisons of several variants with one reference, each measured at kAlpha / their number: the levels of Holm (1979).
+/// What claims something there stays; the others are looked at again at kAlpha / (how many are left) until nothing more is
+/// claimed. The chance of any false claim among all of them is at most kAlpha, and who claims does so at no more than its own
+/// design's alpha. Changes design and conclusion of those that are claimed at a later level; returns their indices.
+inline constexpr std::size_t kMostFinalists = 8;
+std::vector<std::size_t> settle_finalists(std::span<Comparison* const> all);
 
 /// Computes the conclusion again from the blocks. Empty: it is the same; else what differs.
 std::vector<std::string> verify(const Comparison& stored);

@@ -40,10 +40,6 @@ double student_quantile(double p, double degrees) {
   return boost::math::quantile(boost::math::students_t(degrees), p);
 }
 
-double student_cumulative(double t, double degrees) {
-  return boost::math::cdf(boost::math::students_t(degrees), t);
-}
-
 Interval ratio_interval(const Grouped& values, double alpha, std::uint64_t seed) {
   Interval i;
   i.alpha = alpha;
@@ -77,26 +73,6 @@ Interval ratio_interval(const Grouped& values, double alpha, std::uint64_t seed)
     i.from = "bootstrap";
   }
   return i;
-}
-
-std::vector<bool> holm(std::span<const double> p_values, double alpha) {
-  std::vector<std::size_t> order(p_values.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return p_values[a] < p_values[b]; });
-  std::vector<bool> rejected(p_values.size(), false);
-  for (std::size_t k = 0; k < order.size(); ++k) {
-    if (!(p_values[order[k]] <= alpha / static_cast<double>(order.size() - k))) break;
-    rejected[order[k]] = true;
-  }
-  return rejected;
-}
-
-double p_below(const Grouped& values, double bound) {
-  if (values.size() < 2) return 1;
-  const Moments m = moments_of_means(values);
-  const double away = m.mean - std::log(bound);
-  if (!(m.error > 0)) return away < 0 ? 0 : 1;
-  return student_cumulative(away / m.error, static_cast<double>(values.size() - 1));
 }
 
 void to_json(Json& j, const Interval& v) {

@@ -26,19 +26,9 @@ void from_json(const Json& j, Interval& v);
 
 /// Quantile of Student's distribution: P(T <= t) = p with `degrees` of freedom.
 double student_quantile(double p, double degrees);
-/// P(T <= t).
-double student_cumulative(double t, double degrees);
-
 /// Mean of the groups' means, exponentiated; Student's interval over them with (groups - 1) degrees of freedom, and a
 /// percentile bootstrap that draws groups and then values of each (10,000 times, `seed`): the wider of the two.
 /// Kalibera & Jones, "Rigorous benchmarking in reasonable time", ISMM 2013: repeat at the level that varies most.
 Interval ratio_interval(const Grouped& values, double alpha, std::uint64_t seed);
-
-/// Holm (1979): which of the hypotheses with these p-values are rejected, so that the chance of any false rejection is
-/// at most alpha. Of at most 8 finalists.
-std::vector<bool> holm(std::span<const double> p_values, double alpha);
-
-/// One-sided p-value that the true ratio is below `bound`, by Student over the groups' means; 1 for fewer than two.
-double p_below(const Grouped& values, double bound);
 
 }  // namespace klab::measure

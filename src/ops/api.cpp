@@ -33,6 +33,10 @@ Result<Json> run_replay(Lab& lab, const Json& arguments) {
 
 Result<Json> run_compare(Lab& lab, const Json& arguments) {
   KLAB_TRY(const CompareRequest request, compare_request(arguments));
+  if (!request.variants.empty()) {
+    KLAB_TRY(const Finalists finalists, compare_finalists(lab, request));
+    return Json(finalists);
+  }
   KLAB_TRY(const Compared done, compare_variants(lab, request));
   return Json(done);
 }

@@ -122,6 +122,7 @@ Json report_of(const ReportParts& p) {
     if (d.block[0] != 0) report["kernel"]["block"] = d.block;
   }
   for (const char* side : {"a", "b"}) {
+    if (const Json& placed = at(detail, "roofline", side); placed.is_object()) report[side]["roofline"] = placed;
     const Json& s = report["samples"][side];
     if (s["kept"] < s["taken"])
       report["notes"].push_back(fmt::format("{}: {} of {} times are in this report, evenly thinned",

@@ -307,6 +307,25 @@ std::string method_section(const ReportView& v) {
   return section("How it was measured", facts.table());
 }
 
+/// A run under the roofs of its device, as stored (ops/roofline.h); empty where it was not placed.
+std::string roofline_text(const Json& r) {
+  if (!r.is_object() || at(r, "why").is_string()) return "";
+  std::string html;
+  const auto rate = [&](const char* achieved, const char* roof, const char* name, const char* unit) {
+    if (const auto value = number(at(r, achieved))) {
+      html += fmt::format("<div>{:.4g} {}", *value, unit);
+      if (const auto most = number(at(r, roof))) html += fmt::format(" of {:.4g} ({})", *most, foreign(at(r, name)));
+      html += "</div>";
+    }
+  };
+  if (const auto share = number(at(r, "share")))
+    html += fmt::format("<div>{} of the roof, bound by {}</div>", percent_text(*share), foreign(at(r, "bound")));
+  rate("achieved_gbs", "memory_roof_gbs", "memory_roof", "GB/s");
+  rate("achieved_gflops", "compute_roof_gflops", "compute_roof", "GFLOP/s");
+  if (flag(at(r, "impossible"))) html += fmt::format("<div><strong>impossible</strong>: {}</div>", foreign(at(r, "sentence"), 600));
+  return html + fmt::format("<div class=\"dim\">work by {}</div>", foreign(at(r, "work", "source")));
+}
+
 std::string sides_section(const ReportView& v) {
   const Json* sides[] = {&at(v.report, "a"), &at(v.report, "b")};
   std::string rows;
@@ -344,6 +363,7 @@ std::string sides_section(const ReportView& v) {
   object("Launch changes", "launch");
   object("Source", "source");
   object("Resources", "resources");
+  row("Speed of light", roofline_text(at(*sides[0], "roofline")), roofline_text(at(*sides[1], "roofline")));
   std::string html = fmt::format(
       "<div class=\"scroll\"><table "
       "class=\"facts\"><thead><tr><th></th><th>{}</th><th>{}</th></tr></thead><tbody>{}</tbody></table></"

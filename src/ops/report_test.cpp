@@ -51,6 +51,19 @@ TEST(Report, of_every_verdict_agrees_with_itself) {
     }
 }
 
+TEST(Report, shows_the_share_of_the_speed_of_light_where_a_run_was_placed) {
+  EXPECT_THAT(report_html(drawn(), "x.json"), Not(HasSubstr("Speed of light")));
+  ReportParts parts = drawn_parts();
+  parts.row.detail["roofline"] = {
+      {"a", {{"why", "it was not timed"}}},
+      {"b",
+       {{"share", 0.625}, {"bound", "memory"}, {"achieved_gbs", 2500}, {"memory_roof_gbs", 4000}, {"memory_roof", "copy"}, {"work", {{"source", "given"}}}}}};
+  const Json report = sealed(report_of(parts));
+  EXPECT_THAT(failures(report), ::testing::IsEmpty());
+  const std::string page = report_html(report, "x.json");
+  for (const char* words : {"Speed of light", "62.50\u00a0%", "bound by ", "2500 GB/s of 4000"}) EXPECT_THAT(page, HasSubstr(words));
+}
+
 TEST(Report, holds_no_path_of_the_machine) {
   const std::string text = drawn().dump();
   EXPECT_THAT(text, Not(HasSubstr("/somewhere")));

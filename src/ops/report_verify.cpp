@@ -217,8 +217,9 @@ class Verification {
       before = look.placements;
       alpha += look.alpha;
     }
-    if (alpha > measure::kAlpha + kSame)
-      wrong.push_back(fmt::format("its looks spend {:g}, more than {:g}", alpha, measure::kAlpha));
+    if (!(d.alpha > 0 && d.alpha <= measure::kAlpha))
+      wrong.push_back(fmt::format("its alpha is {:g}, not within 0 and {:g}", d.alpha, measure::kAlpha));
+    if (alpha > d.alpha + kSame) wrong.push_back(fmt::format("its looks spend {:g}, more than {:g}", alpha, d.alpha));
     if (!(d.most_dropped >= 0 && d.most_dropped <= 0.2))
       wrong.push_back(
           fmt::format("it would count with {:g} of its blocks dropped; 0.2 is the most", d.most_dropped));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/requests.h"
 
+#include <fmt/format.h>
+
 namespace klab::ops {
 namespace {
 
@@ -13,9 +15,9 @@ Status check_conditions(const replay::Conditions& c) {
   if (c.flush_mb > 65536) return fail(ErrorCode::usage, "flush_mb: at most 65536", "0 flushes twice the last-level cache");
   if (!c.memory.empty() && c.memory != "device" && c.memory != "host")
     return fail(ErrorCode::usage, "memory: device or host", "leave it out to keep memory as it was captured");
-  if (c.mode == replay::Mode::sustained && c.cache == replay::CacheState::cold)
+  if (c.mode == replay::Mode::sustained && c.cache != replay::CacheState::warm)
     return fail(ErrorCode::usage,
-                "launches back to back leave the cache warm: mode sustained has no cold cache",
+                fmt::format("launches back to back leave the cache warm: mode sustained has no {} cache", to_string(c.cache)),
                 "cache warm, or mode isolated");
   return {};
 }
@@ -108,13 +110,15 @@ Result<CompareRequest> compare_request(const Json& arguments, std::string_view v
   CompareRequest r;
   Fields fields(arguments, verb);
   std::string bundle;
-  fields.need("bundle", bundle).need("variant", r.variant).take("against", r.against);
+  fields.need("bundle", bundle).take("variant", r.variant).take("variants", r.variants).take("against", r.against);
   fields.take("dispatch", r.dispatch).take("device", r.device).take("budget_s", r.budget_s);
   fields.take("measure_s", r.measure_s).take("margin", r.margin);
   take_checks(fields, r.checks);
   take_work(fields, r.work);
   KLAB_TRY_VOID(take_conditions(fields, r.conditions).done());
   KLAB_TRY_VOID(check_conditions(r.conditions));
+  if (r.variant.empty() == r.variants.empty())
+    return fail(ErrorCode::usage, fmt::format("{} needs \"variant\", or \"variants\" for several", verb), "the name of a variant");
   if (r.conditions.mode == replay::Mode::repeats)
     return fail(ErrorCode::usage, "a comparison places everything anew many times by itself: it has no mode repeats",
                 "mode isolated");

@@ -234,7 +234,7 @@ Result<Compared> compare_variants(Lab& lab, const CompareRequest& request) {
                       .variants = {a.code, b.code},
                       .conditions = request.conditions,
                       .seed = request.checks.seed,
-                      .comparing = {.measure_s = request.measure_s, .margin = request.margin, .floors = known_floors()},
+                      .comparing = {.measure_s = request.measure_s, .margin = request.margin, .alpha = request.alpha, .floors = known_floors()},
                       .budget_s = request.budget_s};
   // Validation, perhaps the floor, the measuring itself; each may overrun a little.
   if (const double needed = 30 + 2.6 * request.measure_s; request.measure_s > 0 && needed > request.budget_s)
@@ -310,6 +310,8 @@ Result<Compared> compare_variants(Lab& lab, const CompareRequest& request) {
     }
   }
   verdict.detail = done.answer;
+  for (std::size_t i = 0; i < 2; ++i)
+    if (!done.roofline[i].is_null()) verdict.detail["roofline"][i == 0 ? "a" : "b"] = done.roofline[i];
   KLAB_TRY(verdict.id, store->add_verdict(verdict));
   done.verdict = std::move(verdict);
   return done;

@@ -53,6 +53,8 @@ struct CompareRequest {
   fs::path bundle;
   std::uint32_t dispatch = 0;
   std::string variant, against = "baseline";
+  std::vector<std::string> variants;  // several, for compare_finalists(); then `variant` is empty
+  double alpha = measure::kAlpha;     // chance of a false claim
   replay::Conditions conditions;
   std::string device;
   CheckText checks;
@@ -74,6 +76,18 @@ void to_json(Json& j, const Compared& v);
 /// Correctness first; a verdict on speed only of a correct variant, by the protocol of docs/measuring.md.
 /// Errors: as replay_dispatch when the reference itself could not run.
 Result<Compared> compare_variants(Lab& lab, const CompareRequest& request);
+
+/// Every one of `variants` (2 to measure::kMostFinalists) against the same reference, each with the time of one comparison and
+/// placements of its own; what is claimed, and stored, holds for all of them together (measure::settle_finalists).
+/// `settled`: claimed only after others were: their verdicts were stored a second time. Ends early when one is interrupted.
+struct Finalists {
+  std::vector<Compared> all;
+  std::vector<std::size_t> settled;
+  std::optional<std::size_t> best;  // of those called faster, the one with the lowest upper bound
+};
+void to_json(Json& j, const Finalists& v);
+/// Errors: usage before anything is measured; else as compare_variants.
+Result<Finalists> compare_finalists(Lab& lab, const CompareRequest& request);
 
 /// Devices of every API of this build, with the reason where one cannot be used. JSON array as the worker
 /// gives it.

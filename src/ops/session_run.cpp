@@ -213,6 +213,8 @@ Result<Json> session_compare(Lab& lab, const Json& arguments) {
   KLAB_TRY(const std::string id, session_of(arguments, "session.compare"));
   KLAB_TRY(CompareRequest request,
            compare_request(arguments_for(arguments, "checked below"), "session.compare"));
+  if (!request.variants.empty())
+    return fail(ErrorCode::usage, "session.compare takes one variant", "klab compare BUNDLE --variant A --variant B for several");
   return work_in_session(lab, id, "compare", Move::compare, arguments,
                          [&](SessionWork& work) -> Result<Json> {
                            KLAB_TRY(request.bundle, session_bundle(work.row));

@@ -120,13 +120,14 @@ void from_json(const Json& j, Comparing::Floor& v) {
 }
 
 void to_json(Json& j, const Comparing& v) {
-  j = Json{{"measure_s", v.measure_s},   {"margin", v.margin}, {"identity", v.identity},
+  j = Json{{"measure_s", v.measure_s},   {"margin", v.margin}, {"alpha", v.alpha}, {"identity", v.identity},
            {"placements", v.placements}, {"blocks", v.blocks}, {"letter_ms", v.letter_ms},
            {"floors", v.floors}};
 }
 void from_json(const Json& j, Comparing& v) {
   read_optional(j, "measure_s", v.measure_s);
   read_optional(j, "margin", v.margin);
+  read_optional(j, "alpha", v.alpha);
   read_optional(j, "identity", v.identity);
   read_optional(j, "placements", v.placements);
   read_optional(j, "blocks", v.blocks);

@@ -39,8 +39,8 @@ KLAB_JSON_ENUM(Outcome, ok, compile_failed, missing_symbol, launch_failed, devic
 
 enum class Mode { isolated, sustained, repeats };
 KLAB_JSON_ENUM(Mode, isolated, sustained, repeats)
-enum class CacheState { cold, warm };
-KLAB_JSON_ENUM(CacheState, cold, warm)
+enum class CacheState { cold, warm, rotating };
+KLAB_JSON_ENUM(CacheState, cold, warm, rotating)
 
 /// Conditions of a run. Two runs are comparable only when these are equal.
 struct Conditions {
@@ -98,6 +98,7 @@ void from_json(const Json& j, Checks& v);
 struct Comparing {
   double measure_s = 10;  // seconds for warm-up, placements and blocks; validation and the floor come on top. 0: only judged
   double margin = 0.005;  // differences up to this do not matter
+  double alpha = 0.05;    // chance of a false claim; measure::Design::alpha
   bool identity = true;   // equal code and launch are `identical`, untimed. false only to test the measuring itself
   std::uint32_t placements = 0, blocks = 0;  // 0: as many as the time allows (blocks: of each placement)
   double letter_ms = 1;   // device time that the launches of one letter add up to, at least

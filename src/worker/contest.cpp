@@ -38,6 +38,7 @@ class Contest {
       : setup_(setup), how_(*setup.how), budget_(budget_s), deadline_(deadline) {
     done_.comparison.design.margin = how_.margin;
     done_.comparison.design.seed = setup.seed;
+    done_.comparison.design.alpha = how_.alpha;
   }
 
   Result<Contested> run(const std::function<Result<double>(double)>& floor_for) {
@@ -182,7 +183,7 @@ class Contest {
     // Six blocks in each, unless even the fewest placements have no time for them.
     const double fewest = placements_ == measure::kFewestPlacements ? 1 : kFewestBlocks;
     blocks_ = how_.blocks != 0 ? how_.blocks : static_cast<std::uint32_t>(std::clamp(room, fewest, double{kMostBlocks}));
-    done_.comparison.design.looks = measure::looks_for(placements_);
+    done_.comparison.design.looks = measure::looks_for(placements_, how_.alpha);
     order_ = measure::balanced_order(placements_ * blocks_, setup_.seed);
     done_.facts["launches_per_letter"] = estimate_.launches;
     done_.facts["blocks_per_placement"] = blocks_;

@@ -101,6 +101,10 @@ Status Server::compare(Run& run, const Probed& probe) {
       pair[i].variant = &*run.variants[i];
       pair[i].check = request.validate && reference.unusable.empty() && reference.check ? &*reference.check : nullptr;
     }
+    if (run.rotation) {
+      KLAB_TRY_VOID(run.rotation->place_again(layouts * 40503u, run.deadline));
+      KLAB_TRY_VOID(run.rotation->prepare(codes, writes));
+    }
     if (writes != reference.written) {
       KLAB_TRY(larger, run.restorer_for(writes));
     }
@@ -110,6 +114,7 @@ Status Server::compare(Run& run, const Probed& probe) {
                        .first_image = reference.poisoned() ? 1u : 0u,
                        .every_launch = true,
                        .flush_bytes = run.flush,
+                       .rotation = run.rotation.get(),
                        .seed = request.seed};
   };
   ContestSetup setup{.how = &how,

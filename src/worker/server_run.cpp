@@ -46,13 +46,31 @@ Status check_conditions(const replay::Request& request) {
   if (c.cache == CacheState::warm && c.flush_mb != 0)
     return fail(ErrorCode::mode_mismatch, "caches are not warm when they are flushed before each launch",
                 "leave out --flush-mb, or ask for cold caches");
+  if (c.cache == CacheState::rotating) {
+    if (c.mode != Mode::isolated || c.flush_mb != 0)
+      return fail(ErrorCode::mode_mismatch, "rotating caches are for the isolated mode, with no flush", "leave out --condition and --flush-mb");
+    if (!request.counters.empty())
+      return fail(ErrorCode::mode_mismatch, "hardware counters are read with one copy of the capture, not with rotating ones",
+                  "--cache cold or warm");
+  }
   return {};
+}
+
+/// Twice the last-level cache, as far as a flush or a rotation goes, and a sentence of how much that is.
+std::pair<std::uint64_t, std::string> twice_the_cache(const gpu::Abilities& abilities, const replay::Answer& answer) {
+  constexpr int kMiB = 20;
+  const std::uint64_t twice = 2 * abilities.last_level_cache;
+  if (twice == 0)
+    return {kUnknownCacheFlush, fmt::format("the size of the last-level cache is not known here: {} MiB", kUnknownCacheFlush >> kMiB)};
+  if (answer.device.type == "cpu" && twice > kMostCpuFlush)
+    return {kMostCpuFlush, fmt::format("this CPU's last-level cache has {} MiB; only {} MiB", abilities.last_level_cache >> kMiB,
+                                       kMostCpuFlush >> kMiB)};
+  return {twice, fmt::format("{} MiB, twice the last-level cache,", twice >> kMiB)};
 }
 
 /// The flush of one launch, and what of it was really set.
 std::uint64_t flush_bytes(const replay::Conditions& asked, const gpu::Abilities& abilities,
                           replay::Answer& answer) {
-  constexpr int kMiB = 20;
   if (asked.mode == Mode::sustained) {
     if (asked.cache == CacheState::cold)
       answer.notes.push_back("sustained launches run with warm caches: nothing is flushed between them");
@@ -60,24 +78,12 @@ std::uint64_t flush_bytes(const replay::Conditions& asked, const gpu::Abilities&
     return 0;
   }
   if (asked.flush_mb != 0) return asked.flush_mb << 20;
-  if (asked.cache == CacheState::warm) return 0;
-  if (abilities.last_level_cache != 0 && answer.device.type == "cpu" &&
-      2 * abilities.last_level_cache > kMostCpuFlush) {
-    answer.notes.push_back(fmt::format(
-        "this CPU's last-level cache has {} MiB; only {} MiB are written and read before each launch (--flush-mb {} "
-        "writes twice its size)",
-        abilities.last_level_cache >> kMiB, kMostCpuFlush >> kMiB, 2 * abilities.last_level_cache >> kMiB));
-    return kMostCpuFlush;
-  }
-  if (abilities.last_level_cache != 0) {
-    answer.notes.push_back(fmt::format("{} MiB, twice the last-level cache, are written and read before each launch",
-                                       2 * abilities.last_level_cache >> kMiB));
-    return 2 * abilities.last_level_cache;
-  }
-  answer.notes.push_back(
-      fmt::format("the size of the last-level cache is not known here: {} MiB are written and read before each launch",
-                  kUnknownCacheFlush >> 20));
-  return kUnknownCacheFlush;
+  if (asked.cache != CacheState::cold) return 0;
+  const auto [bytes, text] = twice_the_cache(abilities, answer);
+  const bool partly = bytes < 2 * abilities.last_level_cache;
+  answer.notes.push_back(text + " are written and read before each launch" +
+                         (partly ? fmt::format(" (--flush-mb {} writes twice its size)", 2 * abilities.last_level_cache >> 20) : ""));
+  return bytes;
 }
 
 /// Why the kernel may not be launched back to back; empty: it may.
@@ -244,6 +250,15 @@ Status Server::Run::observe_all() {
   return {};
 }
 
+Status Server::Run::rotate() {
+  const auto [wanted, text] = twice_the_cache(loaded.gpu().abilities(), answer);
+  KLAB_TRY(const std::size_t size, Rotation::size_for(loaded.captured_bytes(), wanted));
+  KLAB_TRY(rotation, Rotation::create(request.bundle, request.dispatch, loaded.gpu(), {.pool = request.conditions.memory}, size, deadline));
+  note(fmt::format("launches take turns on {} copies of the capture ({} MiB together; {} would do); those on the first copy are checked", size,
+                   size * loaded.captured_bytes() >> 20, text));
+  return {};
+}
+
 Result<Restorer> Server::Run::restorer_for(const ChunkList& restored) {
   const Reference& reference = *reference_;
   std::vector<Image> images(reference.images.size());
@@ -279,12 +294,18 @@ Status Server::Run::time_once(const replay::Conditions& c, bool with_counters, c
   }
   const Restorer& restorer = larger ? *larger : *reference.restorer;
 
+  if (rotation) {
+    std::vector<replay::VariantCode> codes;
+    for (const std::size_t i : who) codes.push_back(request.variants[i]);
+    KLAB_TRY_VOID(rotation->prepare(codes, restored));
+  }
   TimingSetup setup{.loaded = &loaded,
                     .restorer = &restorer,
                     .restored = restored,
                     .first_image = reference.poisoned() ? 1u : 0u,
                     .every_launch = request.verb == "compare",
                     .flush_bytes = flush,
+                    .rotation = rotation.get(),
                     .seed = request.seed,
                     .warmed_ns = loaded.gpu().busy_ns() - busy_before_ns,
                     .progress = progress};
@@ -453,6 +474,10 @@ Status Server::answer_run(const replay::Request& request, const Deadline& deadli
     }
   }
 
+  if (asked.cache == CacheState::rotating) {
+    say("loading copies of the capture");
+    KLAB_TRY_VOID(run.rotate());
+  }
   if (request.verb == "compare") {
     KLAB_TRY_VOID(compare(run, probe));
   }

@@ -18,6 +18,7 @@ struct Server::Run {
   std::vector<ChunkList> writes;  // seen, of each variant
   const Reference* reference_ = nullptr;
   std::uint64_t flush = 0;
+  std::unique_ptr<Rotation> rotation;  // only of cache state rotating
   double busy_before_ns = 0;  // of the device, when this request began
 
   void fail_variant(std::size_t i, const Error& error);
@@ -30,6 +31,8 @@ struct Server::Run {
   /// The bundle's other dispatches of this kernel are inputs that a variant's author need not have seen.
   void judge_captures();
   Status observe_all();
+  /// Loads the copies that cache state rotating takes turns on.
+  Status rotate();
   /// Chunks that only a wrong variant writes have one image: the pre-state.
   Result<Restorer> restorer_for(const ChunkList& restored);
   /// Times what is left of the variants once; samples are added to the answer.

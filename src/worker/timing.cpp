@@ -55,6 +55,12 @@ class Runner {
   Status prepare(std::size_t total) {
     KLAB_TRY(flusher_, Flusher::create(setup_.loaded->gpu(), setup_.flush_bytes));
     total_ = total;
+    if (setup_.rotation != nullptr) {
+      // Another run may have left its results on the copies.
+      place_ = setup_.rotation->size() - 1;
+      for (std::size_t place = 1; place < setup_.rotation->size(); ++place) setup_.rotation->restore(steps_, place);
+      restore_image();
+    }
     for (const Timed& t : timed_)
       if (t.check != nullptr) entry_bytes_ = std::max(entry_bytes_, t.check->entry_bytes());
     if (entry_bytes_ == 0) return {};
@@ -63,7 +69,19 @@ class Runner {
     return {};
   }
 
+  /// Whose turn it is starts anew. Of a rotation what is put back lies half a round ahead, so that caches have forgotten it by then.
   void restore() {
+    if (setup_.rotation != nullptr) {
+      const std::size_t size = setup_.rotation->size();
+      place_ = (place_ + 1) % size;
+      if (const std::size_t ahead = (place_ + size / 2) % size; ahead != 0) {
+        setup_.rotation->restore(steps_, ahead);
+        return;
+      }
+    }
+    restore_image();
+  }
+  void restore_image() {
     const std::size_t images = setup_.restorer->images();
     const std::size_t first = std::min(setup_.first_image, images - 1);
     setup_.restorer->append(steps_, first + turn_++ % (images - first));
@@ -71,12 +89,13 @@ class Runner {
   void flush() { flusher_.append(steps_); }
 
   /// What the launch needs of its own is put there before caches are flushed.
-  void enter(std::uint32_t which) { timed_[which].variant->enter(steps_); }
+  void enter(std::uint32_t which) { variant(which).enter(steps_); }
   /// `last`: of those back to back.
   void launch(std::uint32_t which, bool checked, bool last = true) {
-    steps_.push_back(gpu::Step::launch_of(timed_[which].variant->launch.id(), true));
+    steps_.push_back(gpu::Step::launch_of(variant(which).launch.id(), true));
     launches_.push_back(which);
-    if (last) timed_[which].variant->leave(steps_);
+    if (last) variant(which).leave(steps_);
+    checked = checked && place_ == 0;
     const OutcomeCheck* const check = timed_[which].check;
     if (checked && check != nullptr && check->entry_bytes() != 0) {
       const std::uint64_t at = checks_.size() * entry_bytes_;
@@ -148,6 +167,10 @@ class Runner {
   std::mt19937& random() { return random_; }
 
  private:
+  const Variant& variant(std::uint32_t which) const {
+    return place_ == 0 ? *timed_[which].variant : setup_.rotation->variant(place_, which);
+  }
+
   static constexpr std::size_t kLogEntries = 256;
   static constexpr std::uint64_t kLogBytes = 8u << 20;
   struct Check {
@@ -185,6 +208,7 @@ class Runner {
   std::vector<std::uint32_t> launches_;
   std::vector<Check> checks_;
   std::string inconsistent_;
+  std::size_t place_ = 0;  // of the rotation, that the next launch is on
   std::size_t turn_ = 0, done_ = 0, total_ = 0;
 };
 

@@ -10,6 +10,7 @@
 #include "worker/clock_meter.h"
 #include "worker/outcome_check.h"
 #include "worker/restore.h"
+#include "worker/rotation.h"
 #include "worker/variant.h"
 
 namespace klab::worker {
@@ -32,6 +33,7 @@ struct TimingSetup {
   std::size_t first_image = 0;               // images used in turn: first_image .. restorer->images()-1
   bool every_launch = false;                 // is checked; else first, last and three at random
   std::uint64_t flush_bytes = 0;             // written before each launch; 0: caches stay as they are
+  const Rotation* rotation = nullptr;        // launches take turns on its copies; only those on the capture's own place are checked
   std::uint32_t seed = 1;
   double warmed_ns = 0;  // wall time of the device's work just before
   OnDone progress;
