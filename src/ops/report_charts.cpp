@@ -379,7 +379,7 @@ constexpr Track kTracks[] = {{"sm_mhz", "clock of the processors", "MHz", 1},
                              {"memory_mhz", "clock of the memory", "MHz", 1},
                              {"power_w", "power", "W", 1},
                              {"temperature_c", "temperature", "\u00b0C", 1},
-                             {"waiting_share", "processors taken by other programs", "%", 100}};
+                             {"taken_share", "processors taken by other programs", "%", 100}};
 
 std::string track_chart(const ReportView& view, const Track& track, double width, bool last) {
   std::vector<double> values;

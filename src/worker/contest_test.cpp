@@ -130,21 +130,5 @@ TEST(FloorClass, is_a_decade_and_a_cache_state) {
   EXPECT_EQ(floor_class(0, "cold"), "1ns-10ns cold");
 }
 
-TEST(RunQueueWait, grows_when_more_threads_want_to_run_than_there_are_processors) {
-  const double before = run_queue_wait_ns();
-  std::vector<std::thread> threads;
-  std::atomic<bool> stop{false};
-  for (unsigned i = 0; i < 3 * std::max(1u, std::thread::hardware_concurrency()); ++i)
-    threads.emplace_back([&] {
-      while (!stop) {
-      }
-    });
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  const double after = run_queue_wait_ns();
-  stop = true;
-  for (auto& t : threads) t.join();
-  EXPECT_GT(after - before, 100e6);
-}
-
 }  // namespace
 }  // namespace klab::worker

@@ -7,8 +7,9 @@
 
 #include <fmt/format.h>
 
-#include "worker/counters.h"
+#include "base/units.h"
 #include "measure/block.h"
+#include "worker/counters.h"
 #include "worker/server_run.h"
 
 namespace klab::worker {
@@ -65,7 +66,7 @@ std::pair<std::uint64_t, std::string> twice_the_cache(const gpu::Abilities& abil
   if (answer.device.type == "cpu" && twice > kMostCpuFlush)
     return {kMostCpuFlush, fmt::format("this CPU's last-level cache has {} MiB; only {} MiB", abilities.last_level_cache >> kMiB,
                                        kMostCpuFlush >> kMiB)};
-  return {twice, fmt::format("{} MiB, twice the last-level cache,", twice >> kMiB)};
+  return {twice, format_bytes(twice) + ", twice the last-level cache,"};
 }
 
 /// The flush of one launch, and what of it was really set.
@@ -254,8 +255,8 @@ Status Server::Run::rotate() {
   const auto [wanted, text] = twice_the_cache(loaded.gpu().abilities(), answer);
   KLAB_TRY(const std::size_t size, Rotation::size_for(loaded.captured_bytes(), wanted));
   KLAB_TRY(rotation, Rotation::create(request.bundle, request.dispatch, loaded.gpu(), {.pool = request.conditions.memory}, size, deadline));
-  note(fmt::format("launches take turns on {} copies of the capture ({} MiB together; {} would do); those on the first copy are checked", size,
-                   size * loaded.captured_bytes() >> 20, text));
+  note(fmt::format("launches take turns on {} copies of the capture ({} together; {} would do); those on the first copy are checked", size,
+                   format_bytes(size * loaded.captured_bytes()), text));
   return {};
 }
 
