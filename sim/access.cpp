@@ -154,17 +154,17 @@ void load_scalar(Wave& w, const Instruction& i) {
 // ---- atomics ----
 
 /// D = memory; memory = f(memory, S). One lane after the other, each whole against all other waves and queues.
-template <class T, auto F>
+template <class T, class F>
 T exchange(std::byte* at, T operand) {
   auto* p = reinterpret_cast<std::conditional_t<sizeof(T) == 8, u64, u32>*>(at);
   using Bits = std::remove_pointer_t<decltype(p)>;
   Bits old = __atomic_load_n(p, __ATOMIC_RELAXED);
-  while (!__atomic_compare_exchange_n(p, &old, std::bit_cast<Bits>(F(std::bit_cast<T>(old), operand)), false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+  while (!__atomic_compare_exchange_n(p, &old, std::bit_cast<Bits>(F{}(std::bit_cast<T>(old), operand)), false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
   }
   return std::bit_cast<T>(old);
 }
 
-template <Space space, class T, auto F>
+template <Space space, class T, class F>
 void atomic(Wave& w, const Instruction& i) {
   const std::size_t k = i.has(kGlc) ? 1 : 0;  // the old value is a first operand where it is wanted
   const Addresses a(w, i, k, k + 2, space);
@@ -203,8 +203,8 @@ void compare_and_swap(Wave& w, const Instruction& i) {
   });
 }
 
-template <class T, auto F>
-void atomics(Table& t, const std::string& name) {
+template <class T, class F>
+void atomics(Table& t, const std::string& name, F) {
   const std::string full = name + (sizeof(T) == 8 ? "_x2" : "");
   t.add("global_atomic_" + full, {.run = atomic<Space::global, T, F>, .widths = {kAny}, .modifiers = kCacheBits});
   t.add("flat_atomic_" + full, {.run = atomic<Space::flat, T, F>, .widths = {kAny}, .modifiers = kCacheBits});
@@ -212,18 +212,18 @@ void atomics(Table& t, const std::string& name) {
 template <class T>
 void integer_atomics(Table& t) {
   using S = std::make_signed_t<T>;
-  atomics<T, [](T old, T x) { return old + x; }>(t, "add");
-  atomics<T, [](T old, T x) { return old - x; }>(t, "sub");
-  atomics<T, [](T old, T x) { return old & x; }>(t, "and");
-  atomics<T, [](T old, T x) { return old | x; }>(t, "or");
-  atomics<T, [](T old, T x) { return old ^ x; }>(t, "xor");
-  atomics<T, [](T, T x) { return x; }>(t, "swap");
-  atomics<T, [](T old, T x) { return old < x ? old : x; }>(t, "umin");
-  atomics<T, [](T old, T x) { return old > x ? old : x; }>(t, "umax");
-  atomics<S, [](S old, S x) { return old < x ? old : x; }>(t, "smin");
-  atomics<S, [](S old, S x) { return old > x ? old : x; }>(t, "smax");
-  atomics<T, [](T old, T x) { return old >= x ? T(0) : old + 1; }>(t, "inc");
-  atomics<T, [](T old, T x) { return old == 0 || old > x ? x : old - 1; }>(t, "dec");
+  atomics<T>(t, "add", [](T old, T x) { return old + x; });
+  atomics<T>(t, "sub", [](T old, T x) { return old - x; });
+  atomics<T>(t, "and", [](T old, T x) { return old & x; });
+  atomics<T>(t, "or", [](T old, T x) { return old | x; });
+  atomics<T>(t, "xor", [](T old, T x) { return old ^ x; });
+  atomics<T>(t, "swap", [](T, T x) { return x; });
+  atomics<T>(t, "umin", [](T old, T x) { return old < x ? old : x; });
+  atomics<T>(t, "umax", [](T old, T x) { return old > x ? old : x; });
+  atomics<S>(t, "smin", [](S old, S x) { return old < x ? old : x; });
+  atomics<S>(t, "smax", [](S old, S x) { return old > x ? old : x; });
+  atomics<T>(t, "inc", [](T old, T x) { return old >= x ? T(0) : old + 1; });
+  atomics<T>(t, "dec", [](T old, T x) { return old == 0 || old > x ? x : old - 1; });
   const std::string suffix = sizeof(T) == 8 ? "_x2" : "";
   t.add("global_atomic_cmpswap" + suffix, {.run = compare_and_swap<Space::global, T>, .widths = {kAny}, .modifiers = kCacheBits});
   t.add("flat_atomic_cmpswap" + suffix, {.run = compare_and_swap<Space::flat, T>, .widths = {kAny}, .modifiers = kCacheBits});
@@ -264,8 +264,8 @@ void add_memory(Table& t) {
 void add_atomics(Table& t) {
   integer_atomics<u32>(t);
   integer_atomics<u64>(t);
-  atomics<f32, [](f32 old, f32 x) { return std::fmin(old, x); }>(t, "fmin");
-  atomics<f32, [](f32 old, f32 x) { return std::fmax(old, x); }>(t, "fmax");
+  atomics<f32>(t, "fmin", [](f32 old, f32 x) { return std::fmin(old, x); });
+  atomics<f32>(t, "fmax", [](f32 old, f32 x) { return std::fmax(old, x); });
 }
 
 }  // namespace sim

@@ -7,16 +7,16 @@ namespace {
 
 template <class T>
 void ordered(Table& t, const std::string& type) {
-  t.compare<[](T a, T b) { return a < b; }>("lt_" + type);
-  t.compare<[](T a, T b) { return a <= b; }>("le_" + type);
-  t.compare<[](T a, T b) { return a > b; }>("gt_" + type);
-  t.compare<[](T a, T b) { return a >= b; }>("ge_" + type);
-  t.compare<[](T a, T b) { return a == b; }>("eq_" + type);
+  t.compare("lt_" + type, [](T a, T b) { return a < b; });
+  t.compare("le_" + type, [](T a, T b) { return a <= b; });
+  t.compare("gt_" + type, [](T a, T b) { return a > b; });
+  t.compare("ge_" + type, [](T a, T b) { return a >= b; });
+  t.compare("eq_" + type, [](T a, T b) { return a == b; });
 }
 template <class T>
 void integers(Table& t, const std::string& type) {
   ordered<T>(t, type);
-  t.compare<[](T a, T b) { return a != b; }>("ne_" + type);
+  t.compare("ne_" + type, [](T a, T b) { return a != b; });
 }
 
 template <class T>
@@ -28,22 +28,22 @@ f64 number(T x) {
 }
 template <class T>
 void reals(Table& t, const std::string& type) {
-  t.compare<[](T a, T b) { return number(a) < number(b); }>("lt_" + type);
-  t.compare<[](T a, T b) { return number(a) <= number(b); }>("le_" + type);
-  t.compare<[](T a, T b) { return number(a) > number(b); }>("gt_" + type);
-  t.compare<[](T a, T b) { return number(a) >= number(b); }>("ge_" + type);
-  t.compare<[](T a, T b) { return number(a) == number(b); }>("eq_" + type);
-  t.compare<[](T a, T b) { return number(a) < number(b) || number(a) > number(b); }>("lg_" + type);
-  t.compare<[](T a, T b) { return !(number(a) == number(b)); }>("neq_" + type);
-  t.compare<[](T a, T b) { return !(number(a) < number(b)); }>("nlt_" + type);
-  t.compare<[](T a, T b) { return !(number(a) <= number(b)); }>("nle_" + type);
-  t.compare<[](T a, T b) { return !(number(a) > number(b)); }>("ngt_" + type);
-  t.compare<[](T a, T b) { return !(number(a) >= number(b)); }>("nge_" + type);
-  t.compare<[](T a, T b) { return !(number(a) < number(b) || number(a) > number(b)); }>("nlg_" + type);
-  t.compare<[](T a, T b) { return !std::isnan(number(a)) && !std::isnan(number(b)); }>("o_" + type);
-  t.compare<[](T a, T b) { return std::isnan(number(a)) || std::isnan(number(b)); }>("u_" + type);
+  t.compare("lt_" + type, [](T a, T b) { return number(a) < number(b); });
+  t.compare("le_" + type, [](T a, T b) { return number(a) <= number(b); });
+  t.compare("gt_" + type, [](T a, T b) { return number(a) > number(b); });
+  t.compare("ge_" + type, [](T a, T b) { return number(a) >= number(b); });
+  t.compare("eq_" + type, [](T a, T b) { return number(a) == number(b); });
+  t.compare("lg_" + type, [](T a, T b) { return number(a) < number(b) || number(a) > number(b); });
+  t.compare("neq_" + type, [](T a, T b) { return !(number(a) == number(b)); });
+  t.compare("nlt_" + type, [](T a, T b) { return !(number(a) < number(b)); });
+  t.compare("nle_" + type, [](T a, T b) { return !(number(a) <= number(b)); });
+  t.compare("ngt_" + type, [](T a, T b) { return !(number(a) > number(b)); });
+  t.compare("nge_" + type, [](T a, T b) { return !(number(a) >= number(b)); });
+  t.compare("nlg_" + type, [](T a, T b) { return !(number(a) < number(b) || number(a) > number(b)); });
+  t.compare("o_" + type, [](T a, T b) { return !std::isnan(number(a)) && !std::isnan(number(b)); });
+  t.compare("u_" + type, [](T a, T b) { return std::isnan(number(a)) || std::isnan(number(b)); });
   // The class of S0 is one that S1's bits name.
-  t.compare<[](T a, u32 wanted) {
+  t.compare("class_" + type, [](T a, u32 wanted) {
     bool quiet = true, denormal = false;
     if constexpr (std::is_same_v<T, f16>) {
       quiet = (a.bits & 0x200) != 0;
@@ -69,7 +69,7 @@ void reals(Table& t, const std::string& type) {
     else
       is = negative ? 1u << 3 : 1u << 8;
     return (is & wanted) != 0;
-  }>("class_" + type);
+  });
 }
 
 /// D = mask bit ? S1 : S0. Signs are those of a real number's bits.

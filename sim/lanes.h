@@ -176,22 +176,22 @@ struct Signature<R (C::*)(A...) const> {
 };
 
 /// D = f(S0, S1, ...). With `accumulates` f's last argument is D.
-template <auto F, bool accumulates>
+template <class F, bool accumulates>
 void run_lanes(Wave& w, const Instruction& i) {
-  using S = Signature<decltype(&decltype(F)::operator())>;
+  using S = Signature<decltype(&F::operator())>;
   [&]<std::size_t... k>(std::index_sequence<k...>) {
     std::tuple<Lanes<std::tuple_element_t<k, typename S::Arguments>>...> in;
     (load(w, i, accumulates && k + 1 == S::kCount ? 0 : k + 1, std::get<k>(in)), ...);
     Lanes<typename S::Result> out;
-    for (u32 l = 0; l < w.lanes; ++l) out[l] = F(std::get<k>(in)[l]...);
+    for (u32 l = 0; l < w.lanes; ++l) out[l] = F{}(std::get<k>(in)[l]...);
     store(w, i, out);
   }(std::make_index_sequence<S::kCount>());
 }
 
 /// A mask of the lanes for which f(S0, S1) holds; to a scalar register, or to the execution mask (v_cmpx).
-template <auto F, bool to_exec>
+template <class F, bool to_exec>
 void run_compare(Wave& w, const Instruction& i) {
-  using S = Signature<decltype(&decltype(F)::operator())>;
+  using S = Signature<decltype(&F::operator())>;
   Lanes<std::tuple_element_t<0, typename S::Arguments>> a;
   Lanes<std::tuple_element_t<1, typename S::Arguments>> b;
   load(w, i, i.first_source, a);
@@ -199,7 +199,7 @@ void run_compare(Wave& w, const Instruction& i) {
   const u64 lanes = written_lanes(w, i);
   u64 result = 0;
   for (u32 l = 0; l < w.lanes; ++l)
-    if ((lanes >> l & 1) != 0 && F(a[l], b[l])) result |= 1ull << l;
+    if ((lanes >> l & 1) != 0 && F{}(a[l], b[l])) result |= 1ull << l;
   to_exec ? w.set_exec(result) : w.set_mask(i.operands[0].reg, result);
 }
 
@@ -211,9 +211,9 @@ class Table {
   }
   const std::map<std::string, Operation>& all() const { return all_; }
 
-  template <auto F, bool accumulates = false>
-  void lanes(const std::string& name, u32 more = 0) {
-    using S = Signature<decltype(&decltype(F)::operator())>;
+  template <bool accumulates = false, class F>
+  void lanes(const std::string& name, F) {
+    using S = Signature<decltype(&F::operator())>;
     Operation o{.run = run_lanes<F, accumulates>, .widths = {kRegisters<typename S::Result>}};
     [&]<std::size_t... k>(std::index_sequence<k...>) {
       (o.widths.push_back(kRegisters<std::tuple_element_t<k, typename S::Arguments>>), ...);
@@ -225,12 +225,11 @@ class Table {
     if constexpr (sizeof(typename S::Result) <= 4) o.modifiers |= kSdwa | kDpp;
     if constexpr (std::is_same_v<typename S::Result, f16x2> || std::is_same_v<typename S::Result, u16x2>)
       o.modifiers = kOpSel | kOpSelHi | kNegLo | kNegHi;
-    o.modifiers |= more;
     add(name, std::move(o));
   }
-  template <auto F>
-  void compare(const std::string& name_after_v_cmp) {
-    using S = Signature<decltype(&decltype(F)::operator())>;
+  template <class F>
+  void compare(const std::string& name_after_v_cmp, F) {
+    using S = Signature<decltype(&F::operator())>;
     using T = std::tuple_element_t<0, typename S::Arguments>;
     using U = std::tuple_element_t<1, typename S::Arguments>;
     Operation o{.run = run_compare<F, false>, .widths = {kMask, kRegisters<T>, kRegisters<U>}, .modifiers = kSdwa | kDpp, .signs = kReal<T>};

@@ -99,13 +99,13 @@ void write_two(Wave& w, const Instruction& i) {
 }
 
 /// Waves of a workgroup take turns between instructions, so nothing comes between reading and writing.
-template <class T, auto F, bool returns>
+template <class T, class F, bool returns>
 void atomic(Wave& w, const Instruction& i) {
   constexpr std::size_t k = returns ? 1 : 0;
   each_lane(w, [&](u32 l) {
     const u64 a = address_of(w, i, k, l, i.offset);
     const T old = get<T>(w, a);
-    put(w, a, static_cast<T>(F(old, register_value<T>(w, i.operands[k + 1].reg, l))));
+    put(w, a, static_cast<T>(F{}(old, register_value<T>(w, i.operands[k + 1].reg, l))));
     if (returns) set_register_value(w, i.operands[0].reg, l, old);
   });
 }
@@ -120,8 +120,8 @@ void compare_and_store(Wave& w, const Instruction& i) {
   });
 }
 
-template <class T, auto F>
-void atomics(Table& t, const std::string& name, const std::string& type) {
+template <class T, class F>
+void atomics(Table& t, const std::string& name, const std::string& type, F) {
   constexpr u8 n = sizeof(T) / 4;
   t.add("ds_" + name + "_" + type, {.run = atomic<T, F, false>, .widths = {1, n}, .modifiers = kOffset | kGds});
   t.add("ds_" + name + "_rtn_" + type, {.run = atomic<T, F, true>, .widths = {n, 1, n}, .modifiers = kOffset | kGds});
@@ -130,19 +130,20 @@ template <class T>
 void integer_atomics(Table& t, const std::string& bits) {
   using S = std::make_signed_t<T>;
   constexpr u8 n = sizeof(T) / 4;
-  atomics<T, [](T old, T x) { return old + x; }>(t, "add", "u" + bits);
-  atomics<T, [](T old, T x) { return old - x; }>(t, "sub", "u" + bits);
-  atomics<T, [](T old, T x) { return x - old; }>(t, "rsub", "u" + bits);
-  atomics<T, [](T old, T x) { return old >= x ? T(0) : old + 1; }>(t, "inc", "u" + bits);
-  atomics<T, [](T old, T x) { return old == 0 || old > x ? x : old - 1; }>(t, "dec", "u" + bits);
-  atomics<T, [](T old, T x) { return old < x ? old : x; }>(t, "min", "u" + bits);
-  atomics<T, [](T old, T x) { return old > x ? old : x; }>(t, "max", "u" + bits);
-  atomics<S, [](S old, S x) { return old < x ? old : x; }>(t, "min", "i" + bits);
-  atomics<S, [](S old, S x) { return old > x ? old : x; }>(t, "max", "i" + bits);
-  atomics<T, [](T old, T x) { return old & x; }>(t, "and", "b" + bits);
-  atomics<T, [](T old, T x) { return old | x; }>(t, "or", "b" + bits);
-  atomics<T, [](T old, T x) { return old ^ x; }>(t, "xor", "b" + bits);
-  t.add("ds_wrxchg_rtn_b" + bits, {.run = atomic<T, [](T, T x) { return x; }, true>, .widths = {n, 1, n}, .modifiers = kOffset | kGds});
+  atomics<T>(t, "add", "u" + bits, [](T old, T x) { return old + x; });
+  atomics<T>(t, "sub", "u" + bits, [](T old, T x) { return old - x; });
+  atomics<T>(t, "rsub", "u" + bits, [](T old, T x) { return x - old; });
+  atomics<T>(t, "inc", "u" + bits, [](T old, T x) { return old >= x ? T(0) : old + 1; });
+  atomics<T>(t, "dec", "u" + bits, [](T old, T x) { return old == 0 || old > x ? x : old - 1; });
+  atomics<T>(t, "min", "u" + bits, [](T old, T x) { return old < x ? old : x; });
+  atomics<T>(t, "max", "u" + bits, [](T old, T x) { return old > x ? old : x; });
+  atomics<S>(t, "min", "i" + bits, [](S old, S x) { return old < x ? old : x; });
+  atomics<S>(t, "max", "i" + bits, [](S old, S x) { return old > x ? old : x; });
+  atomics<T>(t, "and", "b" + bits, [](T old, T x) { return old & x; });
+  atomics<T>(t, "or", "b" + bits, [](T old, T x) { return old | x; });
+  atomics<T>(t, "xor", "b" + bits, [](T old, T x) { return old ^ x; });
+  auto exchange = [](T, T x) { return x; };
+  t.add("ds_wrxchg_rtn_b" + bits, {.run = atomic<T, decltype(exchange), true>, .widths = {n, 1, n}, .modifiers = kOffset | kGds});
   t.add("ds_cmpst_b" + bits, {.run = compare_and_store<T, false>, .widths = {1, n, n}, .modifiers = kOffset | kGds});
   t.add("ds_cmpst_rtn_b" + bits, {.run = compare_and_store<T, true>, .widths = {n, 1, n, n}, .modifiers = kOffset | kGds});
 }
@@ -229,9 +230,9 @@ void add_lds(Table& t) {
   t.add("ds_write2st64_b64", {write_two<u64, 64>, {1, 2, 2}, kTwo});
   integer_atomics<u32>(t, "32");
   integer_atomics<u64>(t, "64");
-  atomics<f32, [](f32 old, f32 x) { return old + x; }>(t, "add", "f32");
-  atomics<f32, [](f32 old, f32 x) { return std::fmin(old, x); }>(t, "min", "f32");
-  atomics<f32, [](f32 old, f32 x) { return std::fmax(old, x); }>(t, "max", "f32");
+  atomics<f32>(t, "add", "f32", [](f32 old, f32 x) { return old + x; });
+  atomics<f32>(t, "min", "f32", [](f32 old, f32 x) { return std::fmin(old, x); });
+  atomics<f32>(t, "max", "f32", [](f32 old, f32 x) { return std::fmax(old, x); });
   t.add("ds_bpermute_b32", {permute_backward, {1, 1, 1}, kOne});
   t.add("ds_permute_b32", {permute_forward, {1, 1, 1}, kOne});
   t.add("ds_swizzle_b32", {swizzle, {1, 1}, kOne | kSwizzle});

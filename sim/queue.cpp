@@ -5,6 +5,7 @@
 #include <hsa/hsa_ext_amd.h>
 #include <hsakmt.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <map>

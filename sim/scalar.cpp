@@ -34,9 +34,9 @@ template <class T>
 inline constexpr bool kCondition = std::is_same_v<T, bool&>;
 
 /// D = f(S0, ..., SCC), D = f(S0, ...), or SCC = f(S0, S1) where f gives a bool. `in_place`: D is source 0.
-template <auto F, bool in_place>
+template <class F, bool in_place>
 void run_scalar(Wave& w, const Instruction& i) {
-  using S = Signature<decltype(&decltype(F)::operator())>;
+  using S = Signature<decltype(&F::operator())>;
   using R = typename S::Result;
   constexpr bool compares = std::is_same_v<R, bool>;
   [&]<std::size_t... k>(std::index_sequence<k...>) {
@@ -47,7 +47,7 @@ void run_scalar(Wave& w, const Instruction& i) {
       else
         return read<A>(w, i.operands[n + (compares || in_place ? 0 : 1)]);
     };
-    const R result = F(argument.template operator()<k>()...);
+    const R result = F{}(argument.template operator()<k>()...);
     if constexpr (compares)
       w.scc = result;
     else if constexpr (sizeof(R) == 8)
@@ -57,9 +57,9 @@ void run_scalar(Wave& w, const Instruction& i) {
   }(std::make_index_sequence<S::kCount>());
 }
 
-template <auto F, bool in_place = false>
-void scalar(Table& t, const std::string& name) {
-  using S = Signature<decltype(&decltype(F)::operator())>;
+template <bool in_place = false, class F>
+void scalar(Table& t, const std::string& name, F) {
+  using S = Signature<decltype(&F::operator())>;
   using R = typename S::Result;
   Operation o{.run = run_scalar<F, in_place>};
   if (!std::is_same_v<R, bool> && !in_place) o.widths.push_back(kRegisters<R>);
@@ -72,12 +72,12 @@ void scalar(Table& t, const std::string& name) {
 i32 short_of(u32 value) { return static_cast<i16>(value); }
 
 /// D = EXEC; EXEC = f(S0, EXEC).
-template <auto F>
+template <class F>
 void run_save_exec(Wave& w, const Instruction& i) {
   const bool wide = i.operands[0].width == 2;
   const u64 old = wide ? w.pair(kExec) : w.scalar[kExec];
   const u64 source = wide ? read64(w, i.operands[1], false) : read32(w, i.operands[1]);
-  const u64 now = F(source, old);
+  const u64 now = F{}(source, old);
   if (wide) {
     w.set_pair(i.operands[0].reg, old);
     w.set_pair(kExec, now);
@@ -88,21 +88,27 @@ void run_save_exec(Wave& w, const Instruction& i) {
     w.scc = static_cast<u32>(now) != 0;
   }
 }
-template <auto F>
-void save_exec(Table& t, const std::string& name) {
+template <class F>
+void save_exec(Table& t, const std::string& name, F) {
   t.add("s_" + name + "_saveexec_b32", {.run = run_save_exec<F>, .widths = {1, 1}});
   t.add("s_" + name + "_saveexec_b64", {.run = run_save_exec<F>, .widths = {2, 2}});
 }
 /// EXEC = D = f(S0, EXEC).
-template <auto F>
+template <class F>
 void run_write_exec(Wave& w, const Instruction& i) {
   const bool wide = i.operands[0].width == 2;
-  const u64 now = F(wide ? read64(w, i.operands[1], false) : read32(w, i.operands[1]), wide ? w.pair(kExec) : w.scalar[kExec]);
+  const u64 now = F{}(wide ? read64(w, i.operands[1], false) : read32(w, i.operands[1]), wide ? w.pair(kExec) : w.scalar[kExec]);
   if (wide)
     w.set_pair(kExec, now), w.set_pair(i.operands[0].reg, now);
   else
     w.scalar[kExec] = static_cast<u32>(now), write32(w, i.operands[0], static_cast<u32>(now));
   w.scc = wide ? now != 0 : static_cast<u32>(now) != 0;
+}
+
+template <class F>
+void write_exec(Table& t, const std::string& name, F) {
+  t.add("s_" + name + "_wrexec_b32", {.run = run_write_exec<F>, .widths = {1, 1}});
+  t.add("s_" + name + "_wrexec_b64", {.run = run_write_exec<F>, .widths = {2, 2}});
 }
 
 // s_bfe: offset in bits 4:0 (5:0 of 64), width from bit 16.
@@ -119,19 +125,19 @@ T bit_field(T value, u32 how, u32 most) {
 
 template <class T>
 void logic(Table& t, const std::string& type) {
-  scalar<[](T a, T b, bool& c) { const T r = a & b; c = r != 0; return r; }>(t, "s_and_" + type);
-  scalar<[](T a, T b, bool& c) { const T r = a | b; c = r != 0; return r; }>(t, "s_or_" + type);
-  scalar<[](T a, T b, bool& c) { const T r = a ^ b; c = r != 0; return r; }>(t, "s_xor_" + type);
-  scalar<[](T a, T b, bool& c) { const T r = a & ~b; c = r != 0; return r; }>(t, "s_andn2_" + type);
-  scalar<[](T a, T b, bool& c) { const T r = a | ~b; c = r != 0; return r; }>(t, "s_orn2_" + type);
-  scalar<[](T a, T b, bool& c) { const T r = ~(a & b); c = r != 0; return r; }>(t, "s_nand_" + type);
-  scalar<[](T a, T b, bool& c) { const T r = ~(a | b); c = r != 0; return r; }>(t, "s_nor_" + type);
-  scalar<[](T a, T b, bool& c) { const T r = ~(a ^ b); c = r != 0; return r; }>(t, "s_xnor_" + type);
-  scalar<[](T a, bool& c) { const T r = ~a; c = r != 0; return r; }>(t, "s_not_" + type);
-  scalar<[](T a) { return a; }>(t, "s_mov_" + type);
-  scalar<[](T a, T b, bool& c) { return c ? a : b; }>(t, "s_cselect_" + type);
-  scalar<[](T a, u32 b, bool& c) { const T r = a << (b & (8 * sizeof(T) - 1)); c = r != 0; return r; }>(t, "s_lshl_" + type);
-  scalar<[](T a, u32 b, bool& c) { const T r = a >> (b & (8 * sizeof(T) - 1)); c = r != 0; return r; }>(t, "s_lshr_" + type);
+  scalar(t, "s_and_" + type, [](T a, T b, bool& c) { const T r = a & b; c = r != 0; return r; });
+  scalar(t, "s_or_" + type, [](T a, T b, bool& c) { const T r = a | b; c = r != 0; return r; });
+  scalar(t, "s_xor_" + type, [](T a, T b, bool& c) { const T r = a ^ b; c = r != 0; return r; });
+  scalar(t, "s_andn2_" + type, [](T a, T b, bool& c) { const T r = a & ~b; c = r != 0; return r; });
+  scalar(t, "s_orn2_" + type, [](T a, T b, bool& c) { const T r = a | ~b; c = r != 0; return r; });
+  scalar(t, "s_nand_" + type, [](T a, T b, bool& c) { const T r = ~(a & b); c = r != 0; return r; });
+  scalar(t, "s_nor_" + type, [](T a, T b, bool& c) { const T r = ~(a | b); c = r != 0; return r; });
+  scalar(t, "s_xnor_" + type, [](T a, T b, bool& c) { const T r = ~(a ^ b); c = r != 0; return r; });
+  scalar(t, "s_not_" + type, [](T a, bool& c) { const T r = ~a; c = r != 0; return r; });
+  scalar(t, "s_mov_" + type, [](T a) { return a; });
+  scalar(t, "s_cselect_" + type, [](T a, T b, bool& c) { return c ? a : b; });
+  scalar(t, "s_lshl_" + type, [](T a, u32 b, bool& c) { const T r = a << (b & (8 * sizeof(T) - 1)); c = r != 0; return r; });
+  scalar(t, "s_lshr_" + type, [](T a, u32 b, bool& c) { const T r = a >> (b & (8 * sizeof(T) - 1)); c = r != 0; return r; });
 }
 
 u32 reversed(u32 x) {
@@ -141,77 +147,81 @@ u32 reversed(u32 x) {
 }
 
 void arithmetic(Table& t) {
-  scalar<[](u32 a, u32 b, bool& c) { c = static_cast<u64>(a) + b > 0xffffffffu; return a + b; }>(t, "s_add_u32");
-  scalar<[](u32 a, u32 b, bool& c) { c = b > a; return a - b; }>(t, "s_sub_u32");
-  scalar<[](u32 a, u32 b, bool& c) { const u64 r = static_cast<u64>(a) + b + c; c = r > 0xffffffffu; return static_cast<u32>(r); }>(t, "s_addc_u32");
-  scalar<[](u32 a, u32 b, bool& c) { const u32 r = a - b - c; c = static_cast<u64>(b) + c > a; return r; }>(t, "s_subb_u32");
-  scalar<[](i32 a, i32 b, bool& c) { i32 r = 0; c = __builtin_add_overflow(a, b, &r); return r; }>(t, "s_add_i32");
-  scalar<[](i32 a, i32 b, bool& c) { i32 r = 0; c = __builtin_sub_overflow(a, b, &r); return r; }>(t, "s_sub_i32");
-  scalar<[](u32 a, u32 b) { return a * b; }>(t, "s_mul_i32");
-  scalar<[](u32 a, u32 b) { return static_cast<u32>(static_cast<u64>(a) * b >> 32); }>(t, "s_mul_hi_u32");
-  scalar<[](i32 a, i32 b) { return static_cast<i32>(static_cast<i64>(a) * b >> 32); }>(t, "s_mul_hi_i32");
-  scalar<[](u32 a, u32 b, bool& c) { c = a <= b; return c ? a : b; }>(t, "s_min_u32");
-  scalar<[](u32 a, u32 b, bool& c) { c = a >= b; return c ? a : b; }>(t, "s_max_u32");
-  scalar<[](i32 a, i32 b, bool& c) { c = a <= b; return c ? a : b; }>(t, "s_min_i32");
-  scalar<[](i32 a, i32 b, bool& c) { c = a >= b; return c ? a : b; }>(t, "s_max_i32");
-  scalar<[](i32 a, u32 b, bool& c) { const i32 r = a >> (b & 31); c = r != 0; return r; }>(t, "s_ashr_i32");
-  scalar<[](i64 a, u32 b, bool& c) { const i64 r = a >> (b & 63); c = r != 0; return r; }>(t, "s_ashr_i64");
-  scalar<[](u32 a, u32 b, bool& c) { const u32 r = bit_field(a, b, 32); c = r != 0; return r; }>(t, "s_bfe_u32");
-  scalar<[](i32 a, u32 b, bool& c) { const i32 r = bit_field(a, b, 32); c = r != 0; return r; }>(t, "s_bfe_i32");
-  scalar<[](u64 a, u32 b, bool& c) { const u64 r = bit_field(a, b, 64); c = r != 0; return r; }>(t, "s_bfe_u64");
-  scalar<[](i64 a, u32 b, bool& c) { const i64 r = bit_field(a, b, 64); c = r != 0; return r; }>(t, "s_bfe_i64");
-  scalar<[](u32 a, u32 b) { return ((1u << (a & 31)) - 1) << (b & 31); }>(t, "s_bfm_b32");
-  scalar<[](u32 a, u32 b) { return ((1ull << (a & 63)) - 1) << (b & 63); }>(t, "s_bfm_b64");
-  scalar<[](i32 a, bool& c) { const i32 r = a < 0 ? static_cast<i32>(0u - static_cast<u32>(a)) : a; c = r != 0; return r; }>(t, "s_abs_i32");
-  scalar<[](u32 a) { return a != 0 ? __builtin_ctz(a) : -1; }>(t, "s_ff1_i32_b32");
-  scalar<[](u64 a) { return a != 0 ? __builtin_ctzll(a) : -1; }>(t, "s_ff1_i32_b64");
-  scalar<[](u32 a) { return a != 0 ? __builtin_clz(a) : -1; }>(t, "s_flbit_i32_b32");
-  scalar<[](u64 a) { return a != 0 ? __builtin_clzll(a) : -1; }>(t, "s_flbit_i32_b64");
-  scalar<[](i32 a) { const u32 x = static_cast<u32>(a < 0 ? ~a : a); return x != 0 ? __builtin_clz(x) : -1; }>(t, "s_flbit_i32");
-  scalar<[](u32 a, bool& c) { const u32 r = static_cast<u32>(__builtin_popcount(a)); c = r != 0; return r; }>(t, "s_bcnt1_i32_b32");
-  scalar<[](u64 a, bool& c) { const u32 r = static_cast<u32>(__builtin_popcountll(a)); c = r != 0; return r; }>(t, "s_bcnt1_i32_b64");
-  scalar<[](u32 a, bool& c) { const u32 r = 32u - static_cast<u32>(__builtin_popcount(a)); c = r != 0; return r; }>(t, "s_bcnt0_i32_b32");
-  scalar<[](u64 a, bool& c) { const u32 r = 64u - static_cast<u32>(__builtin_popcountll(a)); c = r != 0; return r; }>(t, "s_bcnt0_i32_b64");
-  scalar<[](u32 a) { return reversed(a); }>(t, "s_brev_b32");
-  scalar<[](u64 a) { return static_cast<u64>(reversed(static_cast<u32>(a))) << 32 | reversed(static_cast<u32>(a >> 32)); }>(t, "s_brev_b64");
-  scalar<[](u32 a) { return static_cast<i32>(static_cast<i16>(a)); }>(t, "s_sext_i32_i16");
-  scalar<[](u32 a) { return static_cast<i32>(static_cast<i8>(a)); }>(t, "s_sext_i32_i8");
-  scalar<[](u32 a, u32 b) { return (a & 0xffff) | b << 16; }>(t, "s_pack_ll_b32_b16");
-  scalar<[](u32 a, u32 b) { return (a & 0xffff) | (b & 0xffff0000); }>(t, "s_pack_lh_b32_b16");
-  scalar<[](u32 a, u32 b) { return a >> 16 | (b & 0xffff0000); }>(t, "s_pack_hh_b32_b16");
-  scalar<[](u32 a, u32 b, bool& c) { const u64 r = (static_cast<u64>(a) << 1) + b; c = r > 0xffffffffu; return static_cast<u32>(r); }>(t, "s_lshl1_add_u32");
-  scalar<[](u32 a, u32 b, bool& c) { const u64 r = (static_cast<u64>(a) << 2) + b; c = r > 0xffffffffu; return static_cast<u32>(r); }>(t, "s_lshl2_add_u32");
-  scalar<[](u32 a, u32 b, bool& c) { const u64 r = (static_cast<u64>(a) << 3) + b; c = r > 0xffffffffu; return static_cast<u32>(r); }>(t, "s_lshl3_add_u32");
-  scalar<[](u32 a, u32 b, bool& c) { const u64 r = (static_cast<u64>(a) << 4) + b; c = r > 0xffffffffu; return static_cast<u32>(r); }>(t, "s_lshl4_add_u32");
-  scalar<[](u32 d, u32 a) { return d | 1u << (a & 31); }, true>(t, "s_bitset1_b32");
-  scalar<[](u32 d, u32 a) { return d & ~(1u << (a & 31)); }, true>(t, "s_bitset0_b32");
-  scalar<[](u64 d, u32 a) { return d | 1ull << (a & 63); }, true>(t, "s_bitset1_b64");
-  scalar<[](u64 d, u32 a) { return d & ~(1ull << (a & 63)); }, true>(t, "s_bitset0_b64");
-  scalar<[](u32 a) { return short_of(a); }>(t, "s_movk_i32");
-  scalar<[](u32 d, u32 a, bool& c) { return c ? static_cast<u32>(short_of(a)) : d; }, true>(t, "s_cmovk_i32");
-  scalar<[](u32 d, u32 a, bool& c) { return c ? a : d; }, true>(t, "s_cmov_b32");
-  scalar<[](u64 d, u64 a, bool& c) { return c ? a : d; }, true>(t, "s_cmov_b64");
-  scalar<[](i32 d, u32 a, bool& c) { i32 r = 0; c = __builtin_add_overflow(d, short_of(a), &r); return r; }, true>(t, "s_addk_i32");
-  scalar<[](u32 d, u32 a) { return d * static_cast<u32>(short_of(a)); }, true>(t, "s_mulk_i32");
+  scalar(t, "s_add_u32", [](u32 a, u32 b, bool& c) { c = static_cast<u64>(a) + b > 0xffffffffu; return a + b; });
+  scalar(t, "s_sub_u32", [](u32 a, u32 b, bool& c) { c = b > a; return a - b; });
+  scalar(t, "s_addc_u32", [](u32 a, u32 b, bool& c) { const u64 r = static_cast<u64>(a) + b + c; c = r > 0xffffffffu; return static_cast<u32>(r); });
+  scalar(t, "s_subb_u32", [](u32 a, u32 b, bool& c) { const u32 r = a - b - c; c = static_cast<u64>(b) + c > a; return r; });
+  scalar(t, "s_add_i32", [](i32 a, i32 b, bool& c) { i32 r = 0; c = __builtin_add_overflow(a, b, &r); return r; });
+  scalar(t, "s_sub_i32", [](i32 a, i32 b, bool& c) { i32 r = 0; c = __builtin_sub_overflow(a, b, &r); return r; });
+  scalar(t, "s_mul_i32", [](u32 a, u32 b) { return a * b; });
+  scalar(t, "s_mul_hi_u32", [](u32 a, u32 b) { return static_cast<u32>(static_cast<u64>(a) * b >> 32); });
+  scalar(t, "s_mul_hi_i32", [](i32 a, i32 b) { return static_cast<i32>(static_cast<i64>(a) * b >> 32); });
+  scalar(t, "s_min_u32", [](u32 a, u32 b, bool& c) { c = a <= b; return c ? a : b; });
+  scalar(t, "s_max_u32", [](u32 a, u32 b, bool& c) { c = a >= b; return c ? a : b; });
+  scalar(t, "s_min_i32", [](i32 a, i32 b, bool& c) { c = a <= b; return c ? a : b; });
+  scalar(t, "s_max_i32", [](i32 a, i32 b, bool& c) { c = a >= b; return c ? a : b; });
+  scalar(t, "s_ashr_i32", [](i32 a, u32 b, bool& c) { const i32 r = a >> (b & 31); c = r != 0; return r; });
+  scalar(t, "s_ashr_i64", [](i64 a, u32 b, bool& c) { const i64 r = a >> (b & 63); c = r != 0; return r; });
+  scalar(t, "s_bfe_u32", [](u32 a, u32 b, bool& c) { const u32 r = bit_field(a, b, 32); c = r != 0; return r; });
+  scalar(t, "s_bfe_i32", [](i32 a, u32 b, bool& c) { const i32 r = bit_field(a, b, 32); c = r != 0; return r; });
+  scalar(t, "s_bfe_u64", [](u64 a, u32 b, bool& c) { const u64 r = bit_field(a, b, 64); c = r != 0; return r; });
+  scalar(t, "s_bfe_i64", [](i64 a, u32 b, bool& c) { const i64 r = bit_field(a, b, 64); c = r != 0; return r; });
+  scalar(t, "s_bfm_b32", [](u32 a, u32 b) { return ((1u << (a & 31)) - 1) << (b & 31); });
+  scalar(t, "s_bfm_b64", [](u32 a, u32 b) { return ((1ull << (a & 63)) - 1) << (b & 63); });
+  scalar(t, "s_abs_i32", [](i32 a, bool& c) { const i32 r = a < 0 ? static_cast<i32>(0u - static_cast<u32>(a)) : a; c = r != 0; return r; });
+  scalar(t, "s_ff1_i32_b32", [](u32 a) { return a != 0 ? __builtin_ctz(a) : -1; });
+  scalar(t, "s_ff1_i32_b64", [](u64 a) { return a != 0 ? __builtin_ctzll(a) : -1; });
+  scalar(t, "s_flbit_i32_b32", [](u32 a) { return a != 0 ? __builtin_clz(a) : -1; });
+  scalar(t, "s_flbit_i32_b64", [](u64 a) { return a != 0 ? __builtin_clzll(a) : -1; });
+  scalar(t, "s_flbit_i32", [](i32 a) { const u32 x = static_cast<u32>(a < 0 ? ~a : a); return x != 0 ? __builtin_clz(x) : -1; });
+  scalar(t, "s_bcnt1_i32_b32", [](u32 a, bool& c) { const u32 r = static_cast<u32>(__builtin_popcount(a)); c = r != 0; return r; });
+  scalar(t, "s_bcnt1_i32_b64", [](u64 a, bool& c) { const u32 r = static_cast<u32>(__builtin_popcountll(a)); c = r != 0; return r; });
+  scalar(t, "s_bcnt0_i32_b32", [](u32 a, bool& c) { const u32 r = 32u - static_cast<u32>(__builtin_popcount(a)); c = r != 0; return r; });
+  scalar(t, "s_bcnt0_i32_b64", [](u64 a, bool& c) { const u32 r = 64u - static_cast<u32>(__builtin_popcountll(a)); c = r != 0; return r; });
+  scalar(t, "s_brev_b32", [](u32 a) { return reversed(a); });
+  scalar(t, "s_brev_b64", [](u64 a) { return static_cast<u64>(reversed(static_cast<u32>(a))) << 32 | reversed(static_cast<u32>(a >> 32)); });
+  scalar(t, "s_sext_i32_i16", [](u32 a) { return static_cast<i32>(static_cast<i16>(a)); });
+  scalar(t, "s_sext_i32_i8", [](u32 a) { return static_cast<i32>(static_cast<i8>(a)); });
+  scalar(t, "s_pack_ll_b32_b16", [](u32 a, u32 b) { return (a & 0xffff) | b << 16; });
+  scalar(t, "s_pack_lh_b32_b16", [](u32 a, u32 b) { return (a & 0xffff) | (b & 0xffff0000); });
+  scalar(t, "s_pack_hh_b32_b16", [](u32 a, u32 b) { return a >> 16 | (b & 0xffff0000); });
+  scalar(t, "s_lshl1_add_u32", [](u32 a, u32 b, bool& c) { const u64 r = (static_cast<u64>(a) << 1) + b; c = r > 0xffffffffu; return static_cast<u32>(r); });
+  scalar(t, "s_lshl2_add_u32", [](u32 a, u32 b, bool& c) { const u64 r = (static_cast<u64>(a) << 2) + b; c = r > 0xffffffffu; return static_cast<u32>(r); });
+  scalar(t, "s_lshl3_add_u32", [](u32 a, u32 b, bool& c) { const u64 r = (static_cast<u64>(a) << 3) + b; c = r > 0xffffffffu; return static_cast<u32>(r); });
+  scalar(t, "s_lshl4_add_u32", [](u32 a, u32 b, bool& c) { const u64 r = (static_cast<u64>(a) << 4) + b; c = r > 0xffffffffu; return static_cast<u32>(r); });
+  scalar<true>(t, "s_bitset1_b32", [](u32 d, u32 a) { return d | 1u << (a & 31); });
+  scalar<true>(t, "s_bitset0_b32", [](u32 d, u32 a) { return d & ~(1u << (a & 31)); });
+  scalar<true>(t, "s_bitset1_b64", [](u64 d, u32 a) { return d | 1ull << (a & 63); });
+  scalar<true>(t, "s_bitset0_b64", [](u64 d, u32 a) { return d & ~(1ull << (a & 63)); });
+  scalar(t, "s_movk_i32", [](u32 a) { return short_of(a); });
+  scalar<true>(t, "s_cmovk_i32", [](u32 d, u32 a, bool& c) { return c ? static_cast<u32>(short_of(a)) : d; });
+  scalar<true>(t, "s_cmov_b32", [](u32 d, u32 a, bool& c) { return c ? a : d; });
+  scalar<true>(t, "s_cmov_b64", [](u64 d, u64 a, bool& c) { return c ? a : d; });
+  scalar<true>(t, "s_addk_i32", [](i32 d, u32 a, bool& c) { i32 r = 0; c = __builtin_add_overflow(d, short_of(a), &r); return r; });
+  scalar<true>(t, "s_mulk_i32", [](u32 d, u32 a) { return d * static_cast<u32>(short_of(a)); });
+}
+
+template <class T>
+T constant_of(u32 k) {
+  return std::is_signed_v<T> ? static_cast<T>(static_cast<i16>(k)) : static_cast<T>(k & 0xffff);
 }
 
 template <class T>
 void compares(Table& t, const std::string& type) {
-  scalar<[](T a, T b) { return a == b; }>(t, "s_cmp_eq_" + type);
-  scalar<[](T a, T b) { return a != b; }>(t, "s_cmp_lg_" + type);
+  scalar(t, "s_cmp_eq_" + type, [](T a, T b) { return a == b; });
+  scalar(t, "s_cmp_lg_" + type, [](T a, T b) { return a != b; });
   if constexpr (sizeof(T) == 4) {
-    scalar<[](T a, T b) { return a > b; }>(t, "s_cmp_gt_" + type);
-    scalar<[](T a, T b) { return a >= b; }>(t, "s_cmp_ge_" + type);
-    scalar<[](T a, T b) { return a < b; }>(t, "s_cmp_lt_" + type);
-    scalar<[](T a, T b) { return a <= b; }>(t, "s_cmp_le_" + type);
+    scalar(t, "s_cmp_gt_" + type, [](T a, T b) { return a > b; });
+    scalar(t, "s_cmp_ge_" + type, [](T a, T b) { return a >= b; });
+    scalar(t, "s_cmp_lt_" + type, [](T a, T b) { return a < b; });
+    scalar(t, "s_cmp_le_" + type, [](T a, T b) { return a <= b; });
     // The constant has 16 bits, with the sign of the comparison.
-    constexpr auto constant = [](u32 k) { return std::is_signed_v<T> ? static_cast<T>(static_cast<i16>(k)) : static_cast<T>(k & 0xffff); };
-    scalar<[](T a, u32 k) { return a == constant(k); }>(t, "s_cmpk_eq_" + type);
-    scalar<[](T a, u32 k) { return a != constant(k); }>(t, "s_cmpk_lg_" + type);
-    scalar<[](T a, u32 k) { return a > constant(k); }>(t, "s_cmpk_gt_" + type);
-    scalar<[](T a, u32 k) { return a >= constant(k); }>(t, "s_cmpk_ge_" + type);
-    scalar<[](T a, u32 k) { return a < constant(k); }>(t, "s_cmpk_lt_" + type);
-    scalar<[](T a, u32 k) { return a <= constant(k); }>(t, "s_cmpk_le_" + type);
+    scalar(t, "s_cmpk_eq_" + type, [](T a, u32 k) { return a == constant_of<T>(k); });
+    scalar(t, "s_cmpk_lg_" + type, [](T a, u32 k) { return a != constant_of<T>(k); });
+    scalar(t, "s_cmpk_gt_" + type, [](T a, u32 k) { return a > constant_of<T>(k); });
+    scalar(t, "s_cmpk_ge_" + type, [](T a, u32 k) { return a >= constant_of<T>(k); });
+    scalar(t, "s_cmpk_lt_" + type, [](T a, u32 k) { return a < constant_of<T>(k); });
+    scalar(t, "s_cmpk_le_" + type, [](T a, u32 k) { return a <= constant_of<T>(k); });
   }
 }
 
@@ -222,9 +232,9 @@ void nothing(Wave&, const Instruction&) {}
 void branch(Wave& w, const Instruction& i) {
   w.jump(w.pc + 4 + static_cast<u64>(static_cast<i64>(static_cast<i16>(i.operands[0].integer)) * 4));
 }
-template <auto Condition>
+template <class Condition>
 void branch_if(Wave& w, const Instruction& i) {
-  if (Condition(w)) branch(w, i);
+  if (Condition{}(w)) branch(w, i);
 }
 
 /// hwreg(NAME, offset, width).
@@ -295,13 +305,13 @@ void add_control(Table& t) {
                           },
                       .widths = {kAny}});
   t.add("s_branch", {.run = branch, .widths = {kAny}});
-  const auto conditional = [&]<auto C>(const char* name) { t.add(name, {.run = branch_if<C>, .widths = {kAny}}); };
-  conditional.operator()<[](const Wave& w) { return !w.scc; }>("s_cbranch_scc0");
-  conditional.operator()<[](const Wave& w) { return w.scc; }>("s_cbranch_scc1");
-  conditional.operator()<[](const Wave& w) { return w.mask(kVcc) == 0; }>("s_cbranch_vccz");
-  conditional.operator()<[](const Wave& w) { return w.mask(kVcc) != 0; }>("s_cbranch_vccnz");
-  conditional.operator()<[](const Wave& w) { return w.exec() == 0; }>("s_cbranch_execz");
-  conditional.operator()<[](const Wave& w) { return w.exec() != 0; }>("s_cbranch_execnz");
+  const auto conditional = [&]<class C>(const char* name, C) { t.add(name, {.run = branch_if<C>, .widths = {kAny}}); };
+  conditional("s_cbranch_scc0", [](const Wave& w) { return !w.scc; });
+  conditional("s_cbranch_scc1", [](const Wave& w) { return w.scc; });
+  conditional("s_cbranch_vccz", [](const Wave& w) { return w.mask(kVcc) == 0; });
+  conditional("s_cbranch_vccnz", [](const Wave& w) { return w.mask(kVcc) != 0; });
+  conditional("s_cbranch_execz", [](const Wave& w) { return w.exec() == 0; });
+  conditional("s_cbranch_execnz", [](const Wave& w) { return w.exec() != 0; });
   t.add("s_getpc_b64", {.run = [](Wave& w, const Instruction& i) { w.set_pair(i.operands[0].reg, w.pc + 4); }, .widths = {2}});
   t.add("s_setpc_b64", {.run = [](Wave& w, const Instruction& i) { w.jump(w.pair(i.operands[0].reg)); }, .widths = {2}});
   t.add("s_swappc_b64", {.run =
@@ -336,22 +346,19 @@ void add_scalar(Table& t) {
   compares<u32>(t, "u32");
   compares<i32>(t, "i32");
   compares<u64>(t, "u64");
-  scalar<[](u32 a, u32 b) { return (a >> (b & 31) & 1) == 0; }>(t, "s_bitcmp0_b32");
-  scalar<[](u32 a, u32 b) { return (a >> (b & 31) & 1) != 0; }>(t, "s_bitcmp1_b32");
-  scalar<[](u64 a, u32 b) { return (a >> (b & 63) & 1) == 0; }>(t, "s_bitcmp0_b64");
-  scalar<[](u64 a, u32 b) { return (a >> (b & 63) & 1) != 0; }>(t, "s_bitcmp1_b64");
-  save_exec<[](u64 s, u64 e) { return s & e; }>(t, "and");
-  save_exec<[](u64 s, u64 e) { return s | e; }>(t, "or");
-  save_exec<[](u64 s, u64 e) { return s ^ e; }>(t, "xor");
-  save_exec<[](u64 s, u64 e) { return ~s & e; }>(t, "andn1");
-  save_exec<[](u64 s, u64 e) { return s & ~e; }>(t, "andn2");
-  save_exec<[](u64 s, u64 e) { return ~s | e; }>(t, "orn1");
-  save_exec<[](u64 s, u64 e) { return s | ~e; }>(t, "orn2");
-  for (const auto& [name, run] : {std::pair{"s_andn1_wrexec", Handler(run_write_exec<[](u64 s, u64 e) { return ~s & e; }>)},
-                                  std::pair{"s_andn2_wrexec", Handler(run_write_exec<[](u64 s, u64 e) { return s & ~e; }>)}}) {
-    t.add(std::string(name) + "_b32", {.run = run, .widths = {1, 1}});
-    t.add(std::string(name) + "_b64", {.run = run, .widths = {2, 2}});
-  }
+  scalar(t, "s_bitcmp0_b32", [](u32 a, u32 b) { return (a >> (b & 31) & 1) == 0; });
+  scalar(t, "s_bitcmp1_b32", [](u32 a, u32 b) { return (a >> (b & 31) & 1) != 0; });
+  scalar(t, "s_bitcmp0_b64", [](u64 a, u32 b) { return (a >> (b & 63) & 1) == 0; });
+  scalar(t, "s_bitcmp1_b64", [](u64 a, u32 b) { return (a >> (b & 63) & 1) != 0; });
+  save_exec(t, "and", [](u64 s, u64 e) { return s & e; });
+  save_exec(t, "or", [](u64 s, u64 e) { return s | e; });
+  save_exec(t, "xor", [](u64 s, u64 e) { return s ^ e; });
+  save_exec(t, "andn1", [](u64 s, u64 e) { return ~s & e; });
+  save_exec(t, "andn2", [](u64 s, u64 e) { return s & ~e; });
+  save_exec(t, "orn1", [](u64 s, u64 e) { return ~s | e; });
+  save_exec(t, "orn2", [](u64 s, u64 e) { return s | ~e; });
+  write_exec(t, "andn1", [](u64 s, u64 e) { return ~s & e; });
+  write_exec(t, "andn2", [](u64 s, u64 e) { return s & ~e; });
 }
 
 }  // namespace sim

@@ -45,7 +45,7 @@ T median(T a, T b, T c) {
 template <class T>
 struct Division {
   static constexpr int kScale = sizeof(T) == 4 ? 64 : 128, kFar = sizeof(T) == 4 ? 96 : 768, kTiny = sizeof(T) == 4 ? 23 : 53;
-  static constexpr int kBias = sizeof(T) == 4 ? 127 : 1023, kLargest = sizeof(T) == 4 ? 255 : 2047;
+  static constexpr int kBias = sizeof(T) == 4 ? 127 : 1023, kUnderflow = sizeof(T) == 4 ? -150 : -1075;
 
   static T scale(T value, T denominator, T numerator, bool& rescale) {
     rescale = false;
@@ -87,6 +87,9 @@ struct Division {
       return -std::numeric_limits<T>::quiet_NaN();
     if (denominator == 0 || std::isinf(numerator)) return with_sign(std::numeric_limits<T>::infinity());
     if (std::isinf(denominator) || numerator == 0) return with_sign(0);
+    if (exponent_of(numerator) - exponent_of(denominator) < kUnderflow) return with_sign(0);
+    // Steps in between went beyond what the type has: so does the quotient.
+    if (std::isnan(quotient)) return with_sign(std::numeric_limits<T>::infinity());
     return with_sign(std::fabs(quotient));
   }
 };
@@ -124,7 +127,7 @@ void division(Table& t, const std::string& type) {
   constexpr u8 n = kWidth;
   t.add("v_div_scale_" + type, {.run = run_division_scale<T>, .widths = {n, kMask, n, n, n}, .signs = true});
   t.add("v_div_fmas_" + type, {.run = run_division_last<T>, .widths = {n, n, n, n}, .modifiers = kClamp | kScale, .signs = true});
-  t.lanes<[](T a, T b, T c) { return Division<T>::fixup(a, b, c); }>("v_div_fixup_" + type);
+  t.lanes("v_div_fixup_" + type, [](T a, T b, T c) { return Division<T>::fixup(a, b, c); });
 }
 
 /// The nearest that the type has; what is no number becomes 0.
@@ -142,93 +145,93 @@ f32 fraction_of(f32 x) { return std::min(x - std::floor(x), std::bit_cast<f32>(0
 
 template <class T>
 void both_widths(Table& t, const std::string& type) {
-  t.lanes<[](T a, T b) { return a + b; }>("v_add_" + type);
-  t.lanes<[](T a, T b) { return a * b; }>("v_mul_" + type);
-  t.lanes<[](T a, T b, T c) { return std::fma(a, b, c); }>("v_fma_" + type);
-  t.lanes<[](T a, T b) { return lesser(a, b); }>("v_min_" + type);
-  t.lanes<[](T a, T b) { return greater(a, b); }>("v_max_" + type);
-  t.lanes<[](T a) { return T(1) / a; }>("v_rcp_" + type);
-  t.lanes<[](T a) { return std::sqrt(a); }>("v_sqrt_" + type);
-  t.lanes<[](T a) { return T(1) / std::sqrt(a); }>("v_rsq_" + type);
-  t.lanes<[](T a) { return std::floor(a); }>("v_floor_" + type);
-  t.lanes<[](T a) { return std::ceil(a); }>("v_ceil_" + type);
-  t.lanes<[](T a) { return std::trunc(a); }>("v_trunc_" + type);
-  t.lanes<[](T a) { return std::nearbyint(a); }>("v_rndne_" + type);
-  t.lanes<[](T a, i32 b) { return std::ldexp(a, b); }>("v_ldexp_" + type);
-  t.lanes<[](T a) { return std::isfinite(a) && a != 0 ? static_cast<i32>(std::ilogb(a)) + 1 : 0; }>("v_frexp_exp_i32_" + type);
-  t.lanes<[](T a) {
+  t.lanes("v_add_" + type, [](T a, T b) { return a + b; });
+  t.lanes("v_mul_" + type, [](T a, T b) { return a * b; });
+  t.lanes("v_fma_" + type, [](T a, T b, T c) { return std::fma(a, b, c); });
+  t.lanes("v_min_" + type, [](T a, T b) { return lesser(a, b); });
+  t.lanes("v_max_" + type, [](T a, T b) { return greater(a, b); });
+  t.lanes("v_rcp_" + type, [](T a) { return T(1) / a; });
+  t.lanes("v_sqrt_" + type, [](T a) { return std::sqrt(a); });
+  t.lanes("v_rsq_" + type, [](T a) { return T(1) / std::sqrt(a); });
+  t.lanes("v_floor_" + type, [](T a) { return std::floor(a); });
+  t.lanes("v_ceil_" + type, [](T a) { return std::ceil(a); });
+  t.lanes("v_trunc_" + type, [](T a) { return std::trunc(a); });
+  t.lanes("v_rndne_" + type, [](T a) { return std::nearbyint(a); });
+  t.lanes("v_ldexp_" + type, [](T a, i32 b) { return std::ldexp(a, b); });
+  t.lanes("v_frexp_exp_i32_" + type, [](T a) { return std::isfinite(a) && a != 0 ? static_cast<i32>(std::ilogb(a)) + 1 : 0; });
+  t.lanes("v_frexp_mant_" + type, [](T a) {
     int e = 0;
     return std::isfinite(a) ? std::frexp(a, &e) : a;
-  }>("v_frexp_mant_" + type);
+  });
   division<T>(t, type);
 }
 
 void single(Table& t) {
-  t.lanes<[](f32 a, f32 b) { return a - b; }>("v_sub_f32");
-  t.lanes<[](f32 a, f32 b) { return b - a; }>("v_subrev_f32");
-  t.lanes<[](f32 a, f32 b) { return a == 0 || b == 0 ? 0.0f : a * b; }>("v_mul_legacy_f32");
-  t.lanes<[](f32 a, f32 b, f32 d) { return std::fma(a, b, d); }, true>("v_fmac_f32");
-  t.lanes<[](f32 a, f32 b, f32 c) { return std::fma(a, b, c); }>("v_fmaak_f32");
-  t.lanes<[](f32 a, f32 b, f32 c) { return std::fma(a, b, c); }>("v_fmamk_f32");
-  t.lanes<[](f32 a, f32 b, f32 c) { return median(a, b, c); }>("v_med3_f32");
-  t.lanes<[](f32 a, f32 b, f32 c) { return lesser(lesser(a, b), c); }>("v_min3_f32");
-  t.lanes<[](f32 a, f32 b, f32 c) { return greater(greater(a, b), c); }>("v_max3_f32");
-  t.lanes<[](f32 a) { return 1.0f / a; }>("v_rcp_iflag_f32");
-  t.lanes<[](f32 a) { return std::exp2(a); }>("v_exp_f32");
-  t.lanes<[](f32 a) { return std::log2(a); }>("v_log_f32");
-  t.lanes<[](f32 a) { return fraction_of(a); }>("v_fract_f32");
+  t.lanes("v_sub_f32", [](f32 a, f32 b) { return a - b; });
+  t.lanes("v_subrev_f32", [](f32 a, f32 b) { return b - a; });
+  t.lanes("v_mul_legacy_f32", [](f32 a, f32 b) { return a == 0 || b == 0 ? 0.0f : a * b; });
+  t.lanes<true>("v_fmac_f32", [](f32 a, f32 b, f32 d) { return std::fma(a, b, d); });
+  t.lanes("v_fmaak_f32", [](f32 a, f32 b, f32 c) { return std::fma(a, b, c); });
+  t.lanes("v_fmamk_f32", [](f32 a, f32 b, f32 c) { return std::fma(a, b, c); });
+  t.lanes("v_med3_f32", [](f32 a, f32 b, f32 c) { return median(a, b, c); });
+  t.lanes("v_min3_f32", [](f32 a, f32 b, f32 c) { return lesser(lesser(a, b), c); });
+  t.lanes("v_max3_f32", [](f32 a, f32 b, f32 c) { return greater(greater(a, b), c); });
+  t.lanes("v_rcp_iflag_f32", [](f32 a) { return 1.0f / a; });
+  t.lanes("v_exp_f32", [](f32 a) { return std::exp2(a); });
+  t.lanes("v_log_f32", [](f32 a) { return std::log2(a); });
+  t.lanes("v_fract_f32", [](f32 a) { return fraction_of(a); });
   // In revolutions.
-  t.lanes<[](f32 a) { return static_cast<f32>(std::sin(6.283185307179586 * static_cast<f64>(a))); }>("v_sin_f32");
-  t.lanes<[](f32 a) { return static_cast<f32>(std::cos(6.283185307179586 * static_cast<f64>(a))); }>("v_cos_f32");
+  t.lanes("v_sin_f32", [](f32 a) { return static_cast<f32>(std::sin(6.283185307179586 * static_cast<f64>(a))); });
+  t.lanes("v_cos_f32", [](f32 a) { return static_cast<f32>(std::cos(6.283185307179586 * static_cast<f64>(a))); });
 }
 
 void half(Table& t) {
-  t.lanes<[](f16 a, f16 b) { return to_half(wide(a) + wide(b)); }>("v_add_f16");
-  t.lanes<[](f16 a, f16 b) { return to_half(wide(a) - wide(b)); }>("v_sub_f16");
-  t.lanes<[](f16 a, f16 b) { return to_half(wide(b) - wide(a)); }>("v_subrev_f16");
-  t.lanes<[](f16 a, f16 b) { return to_half(wide(a) * wide(b)); }>("v_mul_f16");
-  t.lanes<[](f16 a, f16 b, f16 c) { return to_half(std::fma(wide(a), wide(b), wide(c))); }>("v_fma_f16");
-  t.lanes<[](f16 a, f16 b, f16 c) { return to_half(std::fma(wide(a), wide(b), wide(c))); }, true>("v_fmac_f16");
-  t.lanes<[](f16 a, f16 b) { return to_half(lesser(wide(a), wide(b))); }>("v_min_f16");
-  t.lanes<[](f16 a, f16 b) { return to_half(greater(wide(a), wide(b))); }>("v_max_f16");
-  t.lanes<[](f16 a, f16 b, f16 c) { return to_half(median(wide(a), wide(b), wide(c))); }>("v_med3_f16");
-  t.lanes<[](f16 a) { return to_half(1 / wide(a)); }>("v_rcp_f16");
-  t.lanes<[](f16 a) { return to_half(std::sqrt(wide(a))); }>("v_sqrt_f16");
-  t.lanes<[](f16 a) { return to_half(1 / std::sqrt(wide(a))); }>("v_rsq_f16");
-  t.lanes<[](f16 a) { return to_half(std::exp2(wide(a))); }>("v_exp_f16");
-  t.lanes<[](f16 a) { return to_half(std::log2(wide(a))); }>("v_log_f16");
-  t.lanes<[](f16 a) { return to_half(std::floor(wide(a))); }>("v_floor_f16");
-  t.lanes<[](f16 a) { return to_half(std::ceil(wide(a))); }>("v_ceil_f16");
-  t.lanes<[](f16 a) { return to_half(std::trunc(wide(a))); }>("v_trunc_f16");
-  t.lanes<[](f16 a) { return to_half(std::nearbyint(wide(a))); }>("v_rndne_f16");
-  t.lanes<[](f16 quotient, f16 denominator, f16 numerator) {
+  t.lanes("v_add_f16", [](f16 a, f16 b) { return to_half(wide(a) + wide(b)); });
+  t.lanes("v_sub_f16", [](f16 a, f16 b) { return to_half(wide(a) - wide(b)); });
+  t.lanes("v_subrev_f16", [](f16 a, f16 b) { return to_half(wide(b) - wide(a)); });
+  t.lanes("v_mul_f16", [](f16 a, f16 b) { return to_half(wide(a) * wide(b)); });
+  t.lanes("v_fma_f16", [](f16 a, f16 b, f16 c) { return to_half(std::fma(wide(a), wide(b), wide(c))); });
+  t.lanes<true>("v_fmac_f16", [](f16 a, f16 b, f16 c) { return to_half(std::fma(wide(a), wide(b), wide(c))); });
+  t.lanes("v_min_f16", [](f16 a, f16 b) { return to_half(lesser(wide(a), wide(b))); });
+  t.lanes("v_max_f16", [](f16 a, f16 b) { return to_half(greater(wide(a), wide(b))); });
+  t.lanes("v_med3_f16", [](f16 a, f16 b, f16 c) { return to_half(median(wide(a), wide(b), wide(c))); });
+  t.lanes("v_rcp_f16", [](f16 a) { return to_half(1 / wide(a)); });
+  t.lanes("v_sqrt_f16", [](f16 a) { return to_half(std::sqrt(wide(a))); });
+  t.lanes("v_rsq_f16", [](f16 a) { return to_half(1 / std::sqrt(wide(a))); });
+  t.lanes("v_exp_f16", [](f16 a) { return to_half(std::exp2(wide(a))); });
+  t.lanes("v_log_f16", [](f16 a) { return to_half(std::log2(wide(a))); });
+  t.lanes("v_floor_f16", [](f16 a) { return to_half(std::floor(wide(a))); });
+  t.lanes("v_ceil_f16", [](f16 a) { return to_half(std::ceil(wide(a))); });
+  t.lanes("v_trunc_f16", [](f16 a) { return to_half(std::trunc(wide(a))); });
+  t.lanes("v_rndne_f16", [](f16 a) { return to_half(std::nearbyint(wide(a))); });
+  t.lanes("v_div_fixup_f16", [](f16 quotient, f16 denominator, f16 numerator) {
     return to_half(Division<f64>::fixup(wide(quotient), wide(denominator), wide(numerator)));
-  }>("v_div_fixup_f16");
+  });
 }
 
 void conversions(Table& t) {
-  t.lanes<[](i32 a) { return static_cast<f32>(a); }>("v_cvt_f32_i32");
-  t.lanes<[](u32 a) { return static_cast<f32>(a); }>("v_cvt_f32_u32");
-  t.lanes<[](f32 a) { return saturated<i32>(a); }>("v_cvt_i32_f32");
-  t.lanes<[](f32 a) { return saturated<u32>(a); }>("v_cvt_u32_f32");
-  t.lanes<[](f32 a) { return saturated<i32>(std::floor(a + 0.5)); }>("v_cvt_rpi_i32_f32");
-  t.lanes<[](f32 a) { return saturated<i32>(std::floor(static_cast<f64>(a))); }>("v_cvt_flr_i32_f32");
-  t.lanes<[](i32 a) { return static_cast<f64>(a); }>("v_cvt_f64_i32");
-  t.lanes<[](u32 a) { return static_cast<f64>(a); }>("v_cvt_f64_u32");
-  t.lanes<[](f64 a) { return saturated<i32>(a); }>("v_cvt_i32_f64");
-  t.lanes<[](f64 a) { return saturated<u32>(a); }>("v_cvt_u32_f64");
-  t.lanes<[](f32 a) { return static_cast<f64>(a); }>("v_cvt_f64_f32");
-  t.lanes<[](f64 a) { return static_cast<f32>(a); }>("v_cvt_f32_f64");
-  t.lanes<[](f16 a) { return static_cast<f32>(wide(a)); }>("v_cvt_f32_f16");
-  t.lanes<[](f32 a) { return to_half(a); }>("v_cvt_f16_f32");
-  t.lanes<[](u16 a) { return to_half(a); }>("v_cvt_f16_u16");
-  t.lanes<[](i16 a) { return to_half(a); }>("v_cvt_f16_i16");
-  t.lanes<[](f16 a) { return saturated<u16>(wide(a)); }>("v_cvt_u16_f16");
-  t.lanes<[](f16 a) { return saturated<i16>(wide(a)); }>("v_cvt_i16_f16");
-  t.lanes<[](u32 a) { return static_cast<f32>(a & 255); }>("v_cvt_f32_ubyte0");
-  t.lanes<[](u32 a) { return static_cast<f32>(a >> 8 & 255); }>("v_cvt_f32_ubyte1");
-  t.lanes<[](u32 a) { return static_cast<f32>(a >> 16 & 255); }>("v_cvt_f32_ubyte2");
-  t.lanes<[](u32 a) { return static_cast<f32>(a >> 24); }>("v_cvt_f32_ubyte3");
+  t.lanes("v_cvt_f32_i32", [](i32 a) { return static_cast<f32>(a); });
+  t.lanes("v_cvt_f32_u32", [](u32 a) { return static_cast<f32>(a); });
+  t.lanes("v_cvt_i32_f32", [](f32 a) { return saturated<i32>(a); });
+  t.lanes("v_cvt_u32_f32", [](f32 a) { return saturated<u32>(a); });
+  t.lanes("v_cvt_rpi_i32_f32", [](f32 a) { return saturated<i32>(std::floor(a + 0.5)); });
+  t.lanes("v_cvt_flr_i32_f32", [](f32 a) { return saturated<i32>(std::floor(static_cast<f64>(a))); });
+  t.lanes("v_cvt_f64_i32", [](i32 a) { return static_cast<f64>(a); });
+  t.lanes("v_cvt_f64_u32", [](u32 a) { return static_cast<f64>(a); });
+  t.lanes("v_cvt_i32_f64", [](f64 a) { return saturated<i32>(a); });
+  t.lanes("v_cvt_u32_f64", [](f64 a) { return saturated<u32>(a); });
+  t.lanes("v_cvt_f64_f32", [](f32 a) { return static_cast<f64>(a); });
+  t.lanes("v_cvt_f32_f64", [](f64 a) { return static_cast<f32>(a); });
+  t.lanes("v_cvt_f32_f16", [](f16 a) { return static_cast<f32>(wide(a)); });
+  t.lanes("v_cvt_f16_f32", [](f32 a) { return to_half(a); });
+  t.lanes("v_cvt_f16_u16", [](u16 a) { return to_half(a); });
+  t.lanes("v_cvt_f16_i16", [](i16 a) { return to_half(a); });
+  t.lanes("v_cvt_u16_f16", [](f16 a) { return saturated<u16>(wide(a)); });
+  t.lanes("v_cvt_i16_f16", [](f16 a) { return saturated<i16>(wide(a)); });
+  t.lanes("v_cvt_f32_ubyte0", [](u32 a) { return static_cast<f32>(a & 255); });
+  t.lanes("v_cvt_f32_ubyte1", [](u32 a) { return static_cast<f32>(a >> 8 & 255); });
+  t.lanes("v_cvt_f32_ubyte2", [](u32 a) { return static_cast<f32>(a >> 16 & 255); });
+  t.lanes("v_cvt_f32_ubyte3", [](u32 a) { return static_cast<f32>(a >> 24); });
 }
 
 }  // namespace
@@ -242,27 +245,27 @@ void add_vector_real(Table& t) {
 }
 
 void add_packed(Table& t) {
-  const auto each = []<auto F>(Table& table, const char* name) {
-    table.lanes<[](f16x2 a, f16x2 b) { return f16x2{F(a.lo, b.lo), F(a.hi, b.hi)}; }>(name);
+  const auto each = []<class F>(Table& table, const char* name, F) {
+    table.lanes(name, [](f16x2 a, f16x2 b) { return f16x2{F{}(a.lo, b.lo), F{}(a.hi, b.hi)}; });
   };
-  each.operator()<[](f16 a, f16 b) { return to_half(wide(a) + wide(b)); }>(t, "v_pk_add_f16");
-  each.operator()<[](f16 a, f16 b) { return to_half(wide(a) * wide(b)); }>(t, "v_pk_mul_f16");
-  each.operator()<[](f16 a, f16 b) { return to_half(lesser(wide(a), wide(b))); }>(t, "v_pk_min_f16");
-  each.operator()<[](f16 a, f16 b) { return to_half(greater(wide(a), wide(b))); }>(t, "v_pk_max_f16");
-  t.lanes<[](f16x2 a, f16x2 b, f16x2 c) {
+  each(t, "v_pk_add_f16", [](f16 a, f16 b) { return to_half(wide(a) + wide(b)); });
+  each(t, "v_pk_mul_f16", [](f16 a, f16 b) { return to_half(wide(a) * wide(b)); });
+  each(t, "v_pk_min_f16", [](f16 a, f16 b) { return to_half(lesser(wide(a), wide(b))); });
+  each(t, "v_pk_max_f16", [](f16 a, f16 b) { return to_half(greater(wide(a), wide(b))); });
+  t.lanes("v_pk_fma_f16", [](f16x2 a, f16x2 b, f16x2 c) {
     return f16x2{to_half(std::fma(wide(a.lo), wide(b.lo), wide(c.lo))), to_half(std::fma(wide(a.hi), wide(b.hi), wide(c.hi)))};
-  }>("v_pk_fma_f16");
-  const auto integers = []<auto F>(Table& table, const char* name) {
-    table.lanes<[](u16x2 a, u16x2 b) { return u16x2{static_cast<u16>(F(a.lo, b.lo)), static_cast<u16>(F(a.hi, b.hi))}; }>(name);
+  });
+  const auto integers = []<class F>(Table& table, const char* name, F) {
+    table.lanes(name, [](u16x2 a, u16x2 b) { return u16x2{static_cast<u16>(F{}(a.lo, b.lo)), static_cast<u16>(F{}(a.hi, b.hi))}; });
   };
-  integers.operator()<[](u16 a, u16 b) { return a + b; }>(t, "v_pk_add_u16");
-  integers.operator()<[](u16 a, u16 b) { return a - b; }>(t, "v_pk_sub_u16");
-  integers.operator()<[](u16 a, u16 b) { return a * b; }>(t, "v_pk_mul_lo_u16");
-  integers.operator()<[](u16 a, u16 b) { return std::min(a, b); }>(t, "v_pk_min_u16");
-  integers.operator()<[](u16 a, u16 b) { return std::max(a, b); }>(t, "v_pk_max_u16");
-  integers.operator()<[](u16 a, u16 b) { return b << (a & 15); }>(t, "v_pk_lshlrev_b16");
-  integers.operator()<[](u16 a, u16 b) { return b >> (a & 15); }>(t, "v_pk_lshrrev_b16");
-  t.lanes<[](u32 a, u32 b) { return (a & 0xffff) | b << 16; }>("v_pack_b32_f16");
+  integers(t, "v_pk_add_u16", [](u16 a, u16 b) { return a + b; });
+  integers(t, "v_pk_sub_u16", [](u16 a, u16 b) { return a - b; });
+  integers(t, "v_pk_mul_lo_u16", [](u16 a, u16 b) { return a * b; });
+  integers(t, "v_pk_min_u16", [](u16 a, u16 b) { return std::min(a, b); });
+  integers(t, "v_pk_max_u16", [](u16 a, u16 b) { return std::max(a, b); });
+  integers(t, "v_pk_lshlrev_b16", [](u16 a, u16 b) { return b << (a & 15); });
+  integers(t, "v_pk_lshrrev_b16", [](u16 a, u16 b) { return b >> (a & 15); });
+  t.lanes("v_pack_b32_f16", [](u32 a, u32 b) { return (a & 0xffff) | b << 16; });
 }
 
 }  // namespace sim
