@@ -111,37 +111,58 @@ HSAKMT_STATUS Memory::release(void* address) {
   return HSAKMT_STATUS_SUCCESS;
 }
 
+Allocation* Memory::named(const void* address) {
+  const u64 a = reinterpret_cast<u64>(address);
+  if (auto it = registered_.upper_bound(a); it != registered_.begin()) {
+    Allocation& registered = allocations_.at((--it)->second);
+    if (a - it->first < registered.size) return &registered;
+  }
+  return around(a);
+}
+
 HSAKMT_STATUS Memory::register_host(void* address, u64 size, HsaMemFlags flags) {
   const std::lock_guard lock(mutex_);
   const u64 begin = reinterpret_cast<u64>(address) / kPage * kPage;
   const u64 end = round_up(reinterpret_cast<u64>(address) + size, kPage);
-  Allocation& a = allocations_[begin];
-  if (a.size == 0) a = {.address = begin, .size = end - begin, .flags = flags, .type = HSA_POINTER_REGISTERED_USER};
-  a.size = std::max(a.size, end - begin);
+  if (const auto it = registered_.find(begin); it != registered_.end())
+    return allocations_.at(it->second).size >= end - begin ? HSAKMT_STATUS_SUCCESS : HSAKMT_STATUS_MEMORY_ALREADY_REGISTERED;
+  // The GPU has it at an address of its own; nothing of the CPU's is there.
+  std::byte* p = reserve(0, end - begin, kPage);
+  if (p == nullptr || mprotect(p, end - begin, PROT_NONE) != 0) return HSAKMT_STATUS_NO_MEMORY;
+  const u64 at = reinterpret_cast<u64>(p);
+  allocations_[at] = {.address = at,
+                      .size = end - begin,
+                      .flags = flags,
+                      .type = HSA_POINTER_REGISTERED_USER,
+                      .mirror = reinterpret_cast<std::byte*>(begin)};
+  registered_[begin] = at;
   return HSAKMT_STATUS_SUCCESS;
 }
 
 HSAKMT_STATUS Memory::unregister_host(void* address) {
   const std::lock_guard lock(mutex_);
-  const Allocation* a = around(reinterpret_cast<u64>(address));
+  const Allocation* a = named(address);
   if (a == nullptr || a->type != HSA_POINTER_REGISTERED_USER) return HSAKMT_STATUS_MEMORY_NOT_REGISTERED;
   ++generation_;
+  munmap(reinterpret_cast<void*>(a->address), a->size);
+  registered_.erase(reinterpret_cast<u64>(a->mirror));
   allocations_.erase(a->address);
   return HSAKMT_STATUS_SUCCESS;
 }
 
-HSAKMT_STATUS Memory::map(void* address) {
+HSAKMT_STATUS Memory::map(void* address, u64* gpu_address) {
   const std::lock_guard lock(mutex_);
-  Allocation* a = around(reinterpret_cast<u64>(address));
+  Allocation* a = named(address);
   if (a == nullptr) return HSAKMT_STATUS_ERROR;
   ++generation_;
   ++a->mapped;
+  if (gpu_address != nullptr) *gpu_address = a->address + static_cast<u64>(static_cast<std::byte*>(address) - a->cpu_address());
   return HSAKMT_STATUS_SUCCESS;
 }
 
 HSAKMT_STATUS Memory::unmap(void* address) {
   const std::lock_guard lock(mutex_);
-  Allocation* a = around(reinterpret_cast<u64>(address));
+  Allocation* a = named(address);
   if (a == nullptr) return HSAKMT_STATUS_ERROR;
   ++generation_;
   a->mapped = 0;
@@ -150,7 +171,7 @@ HSAKMT_STATUS Memory::unmap(void* address) {
 
 HSAKMT_STATUS Memory::set_user(const void* address, void* user) {
   const std::lock_guard lock(mutex_);
-  Allocation* a = around(reinterpret_cast<u64>(address));
+  Allocation* a = named(address);
   if (a == nullptr) return HSAKMT_STATUS_ERROR;
   a->user = user;
   return HSAKMT_STATUS_SUCCESS;
@@ -158,7 +179,7 @@ HSAKMT_STATUS Memory::set_user(const void* address, void* user) {
 
 std::optional<Allocation> Memory::find(const void* address) {
   const std::lock_guard lock(mutex_);
-  const Allocation* a = around(reinterpret_cast<u64>(address));
+  const Allocation* a = named(address);
   return a != nullptr ? std::optional(*a) : std::nullopt;
 }
 

@@ -25,7 +25,8 @@ struct Allocation {
   HSA_POINTER_TYPE type = HSA_POINTER_ALLOCATED;
   void* user = nullptr;
   u32 mapped = 0;          // how often it was mapped for the GPU
-  std::byte* mirror = nullptr;  // video memory that the CPU cannot reach: the GPU's own view of it
+  std::byte* mirror = nullptr;  // where the bytes are, if not at the address: video memory that the CPU cannot reach, host memory of the program
+  std::byte* cpu_address() const { return type == HSA_POINTER_REGISTERED_USER ? mirror : reinterpret_cast<std::byte*>(address); }
 };
 
 /// Apertures of this GPU; flat addresses with these upper halves are LDS and scratch.
@@ -47,7 +48,8 @@ class Memory {
   HSAKMT_STATUS release(void* address);
   HSAKMT_STATUS register_host(void* address, u64 size, HsaMemFlags flags);
   HSAKMT_STATUS unregister_host(void* address);
-  HSAKMT_STATUS map(void* address);
+  /// `gpu_address`: where the GPU sees it, another address for registered host memory. May be null.
+  HSAKMT_STATUS map(void* address, u64* gpu_address);
   HSAKMT_STATUS unmap(void* address);
   HSAKMT_STATUS set_user(const void* address, void* user);
   std::optional<Allocation> find(const void* address);
@@ -64,8 +66,11 @@ class Memory {
 
  private:
   Allocation* around(u64 address);
+  /// By an address of either side.
+  Allocation* named(const void* address);
   std::mutex mutex_;
   std::map<u64, Allocation> allocations_;
+  std::map<u64, u64> registered_;  // host addresses: where the GPU sees them
   std::atomic<u64> generation_{1};
   u64 next_reserved_ = 0x1'0000'0000;  // of the reserved aperture
   u64 video_used_ = 0;

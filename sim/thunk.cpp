@@ -187,8 +187,7 @@ HSAKMT_STATUS hsaKmtRegisterMemoryWithFlags(void* address, HSAuint64 size, HsaMe
 }
 HSAKMT_STATUS hsaKmtDeregisterMemory(void* address) { return memory().unregister_host(address); }
 HSAKMT_STATUS hsaKmtMapMemoryToGPU(void* address, HSAuint64, HSAuint64* alternate) {
-  if (alternate != nullptr) *alternate = reinterpret_cast<u64>(address);
-  return memory().map(address);
+  return memory().map(address, alternate);
 }
 HSAKMT_STATUS hsaKmtMapMemoryToGPUNodes(void* address, HSAuint64 size, HSAuint64* alternate, HsaMemMapFlags, HSAuint64, HSAuint32*) {
   return hsaKmtMapMemoryToGPU(address, size, alternate);
@@ -206,7 +205,7 @@ HSAKMT_STATUS hsaKmtQueryPointerInfo(const void* address, HsaPointerInfo* info) 
   info->Type = a->type;
   info->Node = a->node;
   info->MemFlags = a->flags;
-  info->CPUAddress = reinterpret_cast<void*>(a->address);
+  info->CPUAddress = a->cpu_address();
   info->GPUAddress = a->address;
   info->SizeInBytes = a->size;
   info->UserData = a->user;
