@@ -10,7 +10,7 @@
 namespace sim {
 namespace {
 
-constexpr u64 kPage = 4096, kHugePage = 2ull << 20, kReservedEnd = 1ull << 40;
+constexpr u64 kPage = 4096, kReservedEnd = 1ull << 40;
 
 u64 round_up(u64 value, u64 to) { return (value + to - 1) / to * to; }
 
@@ -23,19 +23,34 @@ bool reserved_aperture() {
   return is;
 }
 
-std::byte* reserve(u64 hint, u64 size, u64 alignment) {
-  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+u64 setting(const char* name, u64 otherwise) {
+  const char* text = std::getenv(name);
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+
+constexpr int kReserve = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+
+/// Address space without any right, as the thunk takes it (ROCT 5.2.3): aligned by its size up to HSA_MAX_VA_ALIGN, with guard pages.
+/// `hint`: exactly there, or not at all.
+std::byte* reserve(u64 hint, u64 size) {
   if (hint != 0) {
-    void* p = mmap(reinterpret_cast<void*>(hint), size, PROT_READ | PROT_WRITE, kFlags | MAP_FIXED_NOREPLACE, -1, 0);
+    void* p = mmap(reinterpret_cast<void*>(hint), size, PROT_NONE, kReserve | MAP_FIXED_NOREPLACE, -1, 0);
     return p == MAP_FAILED ? nullptr : static_cast<std::byte*>(p);
   }
-  void* p = mmap(nullptr, size + alignment, PROT_READ | PROT_WRITE, kFlags, -1, 0);
+  static const u64 most = kPage << setting("HSA_MAX_VA_ALIGN", 9), guard = setting("HSA_SVM_GUARD_PAGES", 1) * kPage;
+  u64 alignment = kPage;
+  while (alignment < most && size >= 2 * alignment) alignment *= 2;
+  const u64 total = size + alignment + 2 * guard - kPage;
+  void* p = mmap(nullptr, total, PROT_NONE, kReserve, -1, 0);
   if (p == MAP_FAILED) return nullptr;
-  auto* all = static_cast<std::byte*>(p);
-  auto* aligned = reinterpret_cast<std::byte*>(round_up(reinterpret_cast<u64>(all), alignment));
-  if (aligned > all) munmap(all, static_cast<std::size_t>(aligned - all));
-  munmap(aligned + size, static_cast<std::size_t>(all + alignment - aligned));
-  return aligned;
+  const u64 all = reinterpret_cast<u64>(p), at = round_up(all + guard, alignment), end = at + size + guard;
+  if (at - guard > all) munmap(p, at - guard - all);
+  if (all + total > end) munmap(reinterpret_cast<void*>(end), all + total - end);
+  return reinterpret_cast<std::byte*>(at);  // its guards stay taken
+}
+
+bool back(std::byte* address, u64 size) {
+  return mmap(address, size, PROT_READ | PROT_WRITE, kReserve | MAP_FIXED, -1, 0) != MAP_FAILED;
 }
 
 /// The GPU's view of memory that the CPU must not touch: other pages, while the CPU's are without any right.
@@ -72,16 +87,15 @@ HSAKMT_STATUS Memory::allocate(u32 node, u64 size, HsaMemFlags flags, void** add
   const std::lock_guard lock(mutex_);
   const bool video = node == 1 && !flags.ui32.Scratch;
   if (video && video_used_ + size > kVideoMemory) return HSAKMT_STATUS_NO_MEMORY;
-  const u64 alignment = size >= kHugePage ? kHugePage : kPage;
   u64 hint = 0;
   if (flags.ui32.FixedAddress) {
     hint = reinterpret_cast<u64>(*address);
     if (!reserved_aperture() || hint % kPage != 0 || hint + size > kReservedEnd) return HSAKMT_STATUS_INVALID_PARAMETER;
   } else if (reserved_aperture()) {
-    hint = round_up(next_reserved_, alignment);
+    hint = next_reserved_;
   }
-  std::byte* p = reserve(hint, size, alignment);
-  if (p == nullptr) return HSAKMT_STATUS_NO_MEMORY;
+  std::byte* p = reserve(hint, size);
+  if (p == nullptr || !back(p, size)) return HSAKMT_STATUS_NO_MEMORY;
   if (hint != 0 && !flags.ui32.FixedAddress) next_reserved_ = hint + size;
   Allocation a{.address = reinterpret_cast<u64>(p), .size = size, .flags = flags, .node = node};
   if (node == 1 && !flags.ui32.HostAccess && !flags.ui32.Scratch) {
@@ -127,8 +141,8 @@ HSAKMT_STATUS Memory::register_host(void* address, u64 size, HsaMemFlags flags) 
   if (const auto it = registered_.find(begin); it != registered_.end())
     return allocations_.at(it->second).size >= end - begin ? HSAKMT_STATUS_SUCCESS : HSAKMT_STATUS_MEMORY_ALREADY_REGISTERED;
   // The GPU has it at an address of its own; nothing of the CPU's is there.
-  std::byte* p = reserve(0, end - begin, kPage);
-  if (p == nullptr || mprotect(p, end - begin, PROT_NONE) != 0) return HSAKMT_STATUS_NO_MEMORY;
+  std::byte* p = reserve(0, end - begin);
+  if (p == nullptr) return HSAKMT_STATUS_NO_MEMORY;
   const u64 at = reinterpret_cast<u64>(p);
   allocations_[at] = {.address = at,
                       .size = end - begin,
@@ -189,8 +203,8 @@ u64 Memory::free_video_memory() {
 }
 
 void* Memory::own_page(u64 size) {
-  std::byte* p = reserve(0, size, kPage);
-  if (p == nullptr) stop("no memory for a page of its own");
+  std::byte* p = reserve(0, size);
+  if (p == nullptr || !back(p, size)) stop("no memory for a page of its own");
   const std::lock_guard lock(mutex_);
   allocations_[reinterpret_cast<u64>(p)] = {.address = reinterpret_cast<u64>(p), .size = size, .mapped = 1};
   return p;
