@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "bundle/emulated.h"
 #include "ops/floors.h"
 
 namespace klab::ops {
@@ -203,7 +204,7 @@ Result<Replayed> replay_dispatch(Lab& lab, const ReplayRequest& request) {
   run.answer = done.answer;
   if (ran && honest) {
     KLAB_TRY(const auto before, store->previous_run(run));
-    if (before && before->median_ns > 0)
+    if (before && before->median_ns > 0 && !bundle::is_emulated(done.answer.device))
       done.delta = Delta{before->id, before->variant.empty() ? "baseline" : before->variant, before->at,
                          run.median_ns / before->median_ns};
   }
@@ -306,6 +307,8 @@ Result<Compared> compare_variants(Lab& lab, const CompareRequest& request) {
         const measure::Conclusion& c = done.comparison->conclusion;
         from_string(to_string(c.verdict), verdict.speed);
         verdict.ratio = c.interval.ratio;
+      } else if (bundle::is_emulated(done.answer.device)) {
+        verdict.reason += "; the device is emulated, so times are not compared";
       }
     }
   }

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "bundle/emulated.h"
 #include "gpu/backend.h"
 #include "gpu/select.h"
 #include "worker/calibrate.h"
@@ -177,6 +178,8 @@ Status Server::open_named(const std::string& device, replay::Answer& answer) {
 }
 
 Status Server::answer_calibrate(const Deadline& deadline, replay::Answer& answer) {
+  if (bundle::is_emulated(answer.device))
+    return fail(ErrorCode::unsupported, "this device is emulated: it attains nothing that could be measured", "klab devices lists the others");
   // A capture that is kept warm fills memory that the arrays need.
   kept_.reset();
   loaded_.reset();

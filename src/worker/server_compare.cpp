@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/units.h"
+#include "bundle/emulated.h"
 #include "worker/contest.h"
 #include "worker/server_run.h"
 
@@ -78,6 +79,10 @@ Status Server::compare(Run& run, const Probed& probe) {
   if (how.identity && answer.variants[0].code_hash == answer.variants[1].code_hash &&
       Json(request.variants[0].launch) == Json(request.variants[1].launch))
     return {};
+  if (bundle::is_emulated(answer.device)) {
+    run.note("this device is emulated: its times mean nothing and are not compared");
+    return {};
+  }
 
   KLAB_TRY(auto clock, ClockMeter::create(*gpu_));
   Observer observer(answer.device);

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/units.h"
+#include "bundle/emulated.h"
 #include "measure/block.h"
 #include "worker/counters.h"
 #include "worker/server_run.h"
@@ -516,7 +517,9 @@ Status Server::answer_run(const replay::Request& request, const Deadline& deadli
                                                         static_cast<double>(samples.size() - before[i]));
       }
   }
-  if (request.verb == "replay")
+  const bool emulated = bundle::is_emulated(answer.device);
+  if (request.verb == "replay" && emulated) run.note("this device is emulated: its times mean nothing");
+  if (request.verb == "replay" && !emulated)
     if (const Status told = run.measure_throughputs(); !told) {
       if (gpu_->lost()) KLAB_TRY_VOID(run.take(0, told.error()));
       run.note("launches back to back were not measured: " + told.error().what);
