@@ -91,6 +91,8 @@ void check_cuda_tools(Lab& lab, std::vector<Check>& checks) {
       fix = "CUDA C++ variants then go through nvcc, which is slower; KLAB_NVRTC names a libnvrtc.so";
     else if (!usable && t.name == "nvcc")
       fix = "whole programs and files with host headers cannot be built; KLAB_NVCC names one";
+    else if (!usable && t.name == "hipcc")
+      fix = "HIP variants cannot be built; install hipcc, or KLAB_HIPCC names one";
     else if (!usable)
       fix = "PTX is left to nvJitLink or the driver; KLAB_PTXAS names one";
     checks.push_back({t.name, usable ? Health::ok : Health::warning, usable ? found(t) : t.problem, fix});
