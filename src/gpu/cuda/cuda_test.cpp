@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "gpu/cuda/arguments.h"
-#include "gpu/clusters.h"
+#include "gpu/cuda/clusters.h"
 #include "gpu/cuda/code_object.h"
 #include "gpu/parameters.h"
 #include "kernels/kernels.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "gpu/backend.h"
-#include "gpu/clusters.h"
+#include "gpu/cuda/clusters.h"
 #include "gpu/cuda/driver.h"
 
 namespace klab::gpu::cuda {

@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "gpu/clusters.h"
 #include "gpu/hip/device.h"
 #include "gpu/redzones.h"
 
@@ -24,6 +23,25 @@ bool inside(const AddressRange& outer, std::uint64_t address, std::uint64_t size
 /// Host memory: page-locked, and managed, which such systems keep in host memory or move there.
 bool on_host(bundle::MemoryKind kind) {
   return kind == bundle::MemoryKind::pinned_host || kind == bundle::MemoryKind::managed;
+}
+
+/// Ranges rounded out to pages; those that share one are one. Neighbours stay apart: each has the alignment of its size.
+std::vector<AddressRange> share_pages(std::vector<AddressRange> ranges) {
+  for (AddressRange& r : ranges) {
+    const std::uint64_t end = (r.address + r.size + kPage - 1) / kPage * kPage;
+    r.address = r.address / kPage * kPage;
+    r.size = end - r.address;
+  }
+  std::sort(ranges.begin(), ranges.end(),
+            [](const AddressRange& a, const AddressRange& b) { return a.address < b.address; });
+  std::vector<AddressRange> out;
+  for (const AddressRange& r : ranges) {
+    if (!out.empty() && r.address < out.back().address + out.back().size)
+      out.back().size = std::max(out.back().size, r.address + r.size - out.back().address);
+    else
+      out.push_back(r);
+  }
+  return out;
 }
 
 /// Ranges of one kind that are allocated together.
@@ -86,7 +104,8 @@ Status HipDevice::place_exact(std::span<const MemoryRequest> requests, std::vect
   }
   std::vector<Run> runs;
   for (const auto& [how, ranges] : wanted)
-    for (const AddressRange& range : merge_ranges(ranges, kPage)) runs.push_back({range, how.first, how.second});
+    for (const AddressRange& range : share_pages(ranges)) runs.push_back({range, how.first, how.second});
+  // Ascending: a reservation may be padded behind, where nothing of ours lies yet.
   std::sort(runs.begin(), runs.end(), [](const Run& a, const Run& b) { return a.range.address < b.range.address; });
   std::vector<std::shared_ptr<Backing>> backings;
   for (std::size_t i = 0; i < runs.size(); ++i) {

@@ -76,3 +76,19 @@ extern "C" __global__ void endless(volatile unsigned* flag) {
   while (*flag == 0) {
   }
 }
+
+// Variants of axpy: right in another way, wrong, faulting, endless.
+extern "C" __global__ void axpy_strided(float* y, const float* x, float a, unsigned n) {
+  for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) y[i] = a * x[i] + y[i];
+}
+extern "C" __global__ void axpy_wrong(float* y, const float* x, float a, unsigned n) {
+  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = a * x[i];
+}
+extern "C" __global__ void axpy_nothing(float*, const float*, float, unsigned) {}
+extern "C" __global__ void axpy_fault(float* y, const float*, float a, unsigned) { y[1ull << 40] = a; }
+extern "C" __global__ void axpy_endless(float* y, const float*, float, unsigned) {
+  volatile float* const v = y;
+  while (v[0] != -1e30f) {
+  }
+}

@@ -8,7 +8,7 @@
 
 #include "gpu/backend.h"
 
-namespace klab::gpu {
+namespace klab::gpu::cuda {
 
 /// The driver honours hints best for whole 32 MiB blocks that are reserved together with their neighbours.
 inline constexpr std::uint64_t kClusterGrain = 32ull << 20;
@@ -29,4 +29,4 @@ Cluster with_tails(Cluster cluster, std::uint64_t granule);
 /// The union of ranges rounded out to `grain`; ranges that touch become one. Ascending.
 std::vector<AddressRange> merge_ranges(std::span<const AddressRange> ranges, std::uint64_t grain);
 
-}  // namespace klab::gpu
+}  // namespace klab::gpu::cuda

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpu/clusters.h"
+#include "gpu/cuda/clusters.h"
 
 #include <algorithm>
 
-namespace klab::gpu {
+namespace klab::gpu::cuda {
 
 std::vector<AddressRange> merge_ranges(std::span<const AddressRange> ranges, std::uint64_t grain) {
   std::vector<AddressRange> rounded;
@@ -50,4 +50,4 @@ Cluster with_tails(Cluster cluster, std::uint64_t granule) {
   return cluster;
 }
 
-}  // namespace klab::gpu
+}  // namespace klab::gpu::cuda
