@@ -43,11 +43,11 @@ if(KLAB_HSA_INCLUDE AND NOT KLAB_HIP_CLANG)
   klab_find_hip_clang()
 endif()
 
-# klab_hip_code(OUTPUTS SOURCE DEPENDS...): one code object for each processor, NAME_gfx1030.hsaco.
-function(klab_hip_code outputs source)
+# klab_hip_code(OUTPUTS SOURCE ARCHS DEPENDS...): one code object for each processor, NAME_gfx1030.hsaco.
+function(klab_hip_code outputs source archs)
   get_filename_component(name ${source} NAME_WE)
   set(files)
-  foreach(arch IN LISTS KLAB_HIP_ARCHS)
+  foreach(arch IN LISTS archs)
     set(file ${CMAKE_CURRENT_BINARY_DIR}/${name}_${arch}.hsaco)
     add_custom_command(OUTPUT ${file}
                        COMMAND ${KLAB_HIP_CLANG} ${klab_hip_flags} --offload-arch=${arch}

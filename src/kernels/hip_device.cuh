@@ -22,7 +22,11 @@ __device__ __forceinline__ int min(int a, int b) { return a < b ? a : b; }
 /// Of 32 threads beside each other, which are a wave, or half of one. Only what comes from inside of them means anything.
 __device__ __forceinline__ unsigned shuffle_down(unsigned value, unsigned step) {
   const unsigned thread = __builtin_amdgcn_workitem_id_x();
+#if defined(__AMDGCN_WAVEFRONT_SIZE)
+  constexpr unsigned wave = __AMDGCN_WAVEFRONT_SIZE;
+#else
   const unsigned wave = __builtin_amdgcn_wavefrontsize();
+#endif
   const unsigned from = ((thread + step) & 31u) | (thread & 32u & (wave - 1));
   return static_cast<unsigned>(__builtin_amdgcn_ds_bpermute(static_cast<int>(from * 4), static_cast<int>(value)));
 }

@@ -181,6 +181,7 @@ class HipDevice final : public Device {
   std::byte* staging_ = nullptr;
   hsa_signal_t staged_[2] = {};
   bool in_flight_[2] = {false, false};
+  AddressRange uploading_[2];  // where to
   std::size_t half_ = 0;
 
   std::unique_ptr<FixedAddresses> fixed_;

@@ -26,16 +26,15 @@ Status HipDevice::ready_staging() {
   return {};
 }
 
-/// Each copy follows the one before: copy engines keep no order of their own.
+/// Copies may overtake each other: callers wait where two touch the same bytes.
 Status HipDevice::copy_async(void* to, bool to_host, const void* from, bool from_host, std::uint64_t size,
                              std::size_t half) {
   runtime_.hsa_signal_store_screlease(staged_[half], 1);
-  const bool follows = in_flight_[1 - half];
   KLAB_HSA_TRY(runtime_.hsa_amd_memory_async_copy(to, to_host ? facts_.cpu : facts_.agent, from,
-                                                  from_host ? facts_.cpu : facts_.agent, size, follows ? 1 : 0,
-                                                  follows ? &staged_[1 - half] : nullptr, staged_[half]),
+                                                  from_host ? facts_.cpu : facts_.agent, size, 0, nullptr, staged_[half]),
                fmt::format("hsa_amd_memory_async_copy of {} bytes", size), ErrorCode::device_fault);
   in_flight_[half] = true;
+  uploading_[half] = to_host ? AddressRange{} : AddressRange{reinterpret_cast<std::uint64_t>(to), size};
   return {};
 }
 
@@ -61,12 +60,16 @@ Status HipDevice::upload(MemoryId id, std::uint64_t offset, std::span<const std:
   KLAB_TRY_VOID(ready_staging());
   while (!bytes.empty()) {
     half_ = 1 - half_;
+    const AddressRange& other = uploading_[1 - half_];
+    const std::uint64_t to = m->address + offset;
+    if (in_flight_[1 - half_] && to < other.address + other.size && other.address < to + bytes.size())
+      KLAB_TRY_VOID(settle());
     if (in_flight_[half_]) KLAB_TRY_VOID(wait(staged_[half_], kTransferTimeout, "uploading"));
     in_flight_[half_] = false;
     const std::uint64_t now = std::min<std::uint64_t>(bytes.size(), kHalf);
     std::byte* const from = staging_ + half_ * kHalf;
     std::memcpy(from, bytes.data(), now);
-    if (auto s = copy_async(reinterpret_cast<void*>(m->address + offset), false, from, true, now, half_); !s)
+    if (auto s = copy_async(reinterpret_cast<void*>(to), false, from, true, now, half_); !s)
       return lost(std::move(s.error()));
     offset += now;
     bytes = bytes.subspan(now);

@@ -39,6 +39,7 @@ extern "C" __global__ void scale_rows(const Row* rows, unsigned count, float by)
 extern "C" __device__ unsigned counter = 5;
 extern "C" __constant__ unsigned factor = 7;
 extern "C" __global__ void use_variables(unsigned* out) {
+  if (threadIdx.x != 0) return;
   *out = counter * factor;
   counter = counter + 1;
 }
@@ -67,7 +68,7 @@ extern "C" __global__ void scratch(unsigned* out, const unsigned* order) {
 }
 
 extern "C" __global__ void prints(unsigned* out) {
-  printf("thread %u of the test\n", threadIdx.x);
+  printf("thread %u of the test\n", static_cast<unsigned>(threadIdx.x));
   out[threadIdx.x] = threadIdx.x + 1;
 }
 
