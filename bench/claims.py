@@ -96,8 +96,11 @@ def main():
             if a.slowed:
                 # A variant that is about twice delta slower: two long looks at how much a thousandth of the work takes.
                 none = code(0)
-                wanted, extra = 2 * same[-1]["delta"], 100
+                extra = 100
                 ratio = compare(bundle, 1, a.long / 2, 900, "--reference", none, "--code", code(extra))[0]["ratio"]
+                # Its floor is of its own decade of time, which the slower one may be the first in.
+                guess = max(1, round(extra * 2 * same[-1]["delta"] / max(ratio - 1, 0.005)))
+                wanted = 2 * compare(bundle, 1, a.budget, 899, "--reference", none, "--code", code(guess))[0]["delta"]
                 extra = max(1, round(extra * wanted / max(ratio - 1, 0.005)))
                 true = compare(bundle, 1, a.long, 901, "--reference", none, "--code", code(extra))[0]
                 slowed = compare(bundle, a.slowed // len(a.kernels), a.budget, 500, "--reference", none, "--code", code(extra))

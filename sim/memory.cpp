@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+
+namespace sim {
+namespace {
+
+constexpr u64 kPage = 4096, kHugePage = 2ull << 20, kReservedEnd = 1ull << 40;
+
+u64 round_up(u64 value, u64 to) { return (value + to - 1) / to * to; }
+
+/// HSA_RESERVE_SVM: the thunk keeps one aperture below 2^40, and only in it can an address be asked for.
+bool reserved_aperture() {
+  static const bool is = [] {
+    const char* text = std::getenv("HSA_RESERVE_SVM");
+    return text != nullptr && std::strcmp(text, "1") == 0;
+  }();
+  return is;
+}
+
+std::byte* reserve(u64 hint, u64 size, u64 alignment) {
+  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  if (hint != 0) {
+    void* p = mmap(reinterpret_cast<void*>(hint), size, PROT_READ | PROT_WRITE, kFlags | MAP_FIXED_NOREPLACE, -1, 0);
+    return p == MAP_FAILED ? nullptr : static_cast<std::byte*>(p);
+  }
+  void* p = mmap(nullptr, size + alignment, PROT_READ | PROT_WRITE, kFlags, -1, 0);
+  if (p == MAP_FAILED) return nullptr;
+  auto* all = static_cast<std::byte*>(p);
+  auto* aligned = reinterpret_cast<std::byte*>(round_up(reinterpret_cast<u64>(all), alignment));
+  if (aligned > all) munmap(all, static_cast<std::size_t>(aligned - all));
+  munmap(aligned + size, static_cast<std::size_t>(all + alignment - aligned));
+  return aligned;
+}
+
+/// The GPU's view of memory that the CPU must not touch: other pages, while the CPU's are without any right.
+std::byte* hide(std::byte* address, u64 size) {
+  const int file = memfd_create("video memory", MFD_CLOEXEC);
+  if (file < 0 || ftruncate(file, static_cast<off_t>(size)) != 0) return nullptr;
+  void* mirror = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
+  close(file);
+  if (mirror == MAP_FAILED || mprotect(address, size, PROT_NONE) != 0) return nullptr;
+  return static_cast<std::byte*>(mirror);
+}
+
+}  // namespace
+
+Memory& memory() {
+  static Memory& one = *new Memory;
+  return one;
+}
+
+bool large_bar() {
+  static const bool is = std::getenv("KLAB_SIM_LARGE_BAR") != nullptr;
+  return is;
+}
+
+Allocation* Memory::around(u64 address) {
+  auto it = allocations_.upper_bound(address);
+  if (it == allocations_.begin()) return nullptr;
+  --it;
+  return address - it->first < it->second.size ? &it->second : nullptr;
+}
+
+HSAKMT_STATUS Memory::allocate(u32 node, u64 size, HsaMemFlags flags, void** address) {
+  if (size == 0 || size % kPage != 0) return HSAKMT_STATUS_INVALID_PARAMETER;
+  const std::lock_guard lock(mutex_);
+  const bool video = node == 1 && !flags.ui32.Scratch;
+  if (video && video_used_ + size > kVideoMemory) return HSAKMT_STATUS_NO_MEMORY;
+  const u64 alignment = size >= kHugePage ? kHugePage : kPage;
+  u64 hint = 0;
+  if (flags.ui32.FixedAddress) {
+    hint = reinterpret_cast<u64>(*address);
+    if (!reserved_aperture() || hint % kPage != 0 || hint + size > kReservedEnd) return HSAKMT_STATUS_INVALID_PARAMETER;
+  } else if (reserved_aperture()) {
+    hint = round_up(next_reserved_, alignment);
+  }
+  std::byte* p = reserve(hint, size, alignment);
+  if (p == nullptr) return HSAKMT_STATUS_NO_MEMORY;
+  if (hint != 0 && !flags.ui32.FixedAddress) next_reserved_ = hint + size;
+  Allocation a{.address = reinterpret_cast<u64>(p), .size = size, .flags = flags, .node = node};
+  if (node == 1 && !flags.ui32.HostAccess && !flags.ui32.Scratch) {
+    a.mirror = hide(p, size);
+    if (a.mirror == nullptr) {
+      munmap(p, size);
+      return HSAKMT_STATUS_NO_MEMORY;
+    }
+  }
+  if (video) video_used_ += size;
+  allocations_[a.address] = a;
+  *address = p;
+  log(1, "node %u: %llu bytes at %p, flags %x", node, static_cast<unsigned long long>(size), static_cast<void*>(p), flags.Value);
+  return HSAKMT_STATUS_SUCCESS;
+}
+
+HSAKMT_STATUS Memory::release(void* address) {
+  const std::lock_guard lock(mutex_);
+  const auto it = allocations_.find(reinterpret_cast<u64>(address));
+  if (it == allocations_.end() || it->second.type != HSA_POINTER_ALLOCATED) return HSAKMT_STATUS_ERROR;
+  ++generation_;
+  const Allocation& a = it->second;
+  if (a.node == 1 && !a.flags.ui32.Scratch) video_used_ -= a.size;
+  munmap(address, a.size);
+  if (a.mirror != nullptr) munmap(a.mirror, a.size);
+  allocations_.erase(it);
+  return HSAKMT_STATUS_SUCCESS;
+}
+
+HSAKMT_STATUS Memory::register_host(void* address, u64 size, HsaMemFlags flags) {
+  const std::lock_guard lock(mutex_);
+  const u64 begin = reinterpret_cast<u64>(address) / kPage * kPage;
+  const u64 end = round_up(reinterpret_cast<u64>(address) + size, kPage);
+  Allocation& a = allocations_[begin];
+  if (a.size == 0) a = {.address = begin, .size = end - begin, .flags = flags, .type = HSA_POINTER_REGISTERED_USER};
+  a.size = std::max(a.size, end - begin);
+  return HSAKMT_STATUS_SUCCESS;
+}
+
+HSAKMT_STATUS Memory::unregister_host(void* address) {
+  const std::lock_guard lock(mutex_);
+  const Allocation* a = around(reinterpret_cast<u64>(address));
+  if (a == nullptr || a->type != HSA_POINTER_REGISTERED_USER) return HSAKMT_STATUS_MEMORY_NOT_REGISTERED;
+  ++generation_;
+  allocations_.erase(a->address);
+  return HSAKMT_STATUS_SUCCESS;
+}
+
+HSAKMT_STATUS Memory::map(void* address) {
+  const std::lock_guard lock(mutex_);
+  Allocation* a = around(reinterpret_cast<u64>(address));
+  if (a == nullptr) return HSAKMT_STATUS_ERROR;
+  ++generation_;
+  ++a->mapped;
+  return HSAKMT_STATUS_SUCCESS;
+}
+
+HSAKMT_STATUS Memory::unmap(void* address) {
+  const std::lock_guard lock(mutex_);
+  Allocation* a = around(reinterpret_cast<u64>(address));
+  if (a == nullptr) return HSAKMT_STATUS_ERROR;
+  ++generation_;
+  a->mapped = 0;
+  return HSAKMT_STATUS_SUCCESS;
+}
+
+HSAKMT_STATUS Memory::set_user(const void* address, void* user) {
+  const std::lock_guard lock(mutex_);
+  Allocation* a = around(reinterpret_cast<u64>(address));
+  if (a == nullptr) return HSAKMT_STATUS_ERROR;
+  a->user = user;
+  return HSAKMT_STATUS_SUCCESS;
+}
+
+std::optional<Allocation> Memory::find(const void* address) {
+  const std::lock_guard lock(mutex_);
+  const Allocation* a = around(reinterpret_cast<u64>(address));
+  return a != nullptr ? std::optional(*a) : std::nullopt;
+}
+
+u64 Memory::free_video_memory() {
+  const std::lock_guard lock(mutex_);
+  return kVideoMemory - video_used_;
+}
+
+void* Memory::own_page(u64 size) {
+  std::byte* p = reserve(0, size, kPage);
+  if (p == nullptr) stop("no memory for a page of its own");
+  const std::lock_guard lock(mutex_);
+  allocations_[reinterpret_cast<u64>(p)] = {.address = reinterpret_cast<u64>(p), .size = size, .mapped = 1};
+  return p;
+}
+
+Memory::Window Memory::window(u64 address, u64 size, bool write) {
+  const std::lock_guard lock(mutex_);
+  const Allocation* a = around(address);
+  if (a == nullptr || a->mapped == 0 || size > a->size - (address - a->address)) throw MemoryFault{address, write};
+  if (write && a->flags.ui32.ReadOnly && a->type == HSA_POINTER_ALLOCATED) throw MemoryFault{address, write};
+  return {.low = a->address,
+          .high = a->address + a->size,
+          .to_host = a->mirror != nullptr ? a->mirror - reinterpret_cast<std::byte*>(a->address) : 0,
+          .writable = !a->flags.ui32.ReadOnly,
+          .generation = generation_.load(std::memory_order_acquire)};
+}
+
+std::byte* Memory::host(u64 address, u64 size, bool write) {
+  const Window w = window(address, size, write);
+  return reinterpret_cast<std::byte*>(address) + w.to_host;
+}
+
+}  // namespace sim
