@@ -465,6 +465,23 @@ TEST_F(HipDeviceTest, scratch_is_as_large_as_the_kernel_says) {
   EXPECT_GE(figures.scratch_bytes.value_or(0), 256u);
 }
 
+TEST_F(HipDeviceTest, blocks_of_a_cooperative_launch_meet) {
+  KLAB_NEED(const auto code, device->load(test_code()));
+  KLAB_NEED(const auto count, filled(bytes_of(std::vector<std::uint32_t>{0})));
+  KLAB_NEED(const auto seen, allocate(6 * 4));
+  auto spec = spec_of(code, "meet", {6, 1, 1}, {64, 1, 1}, Arguments().add(count.address).add(seen.address));
+  spec.attributes = {{"cooperative", 1}};
+  KLAB_NEED(const auto launch, device->prepare(spec));
+  KLAB_NEED(const auto result, run(*device, {Step::launch_of(launch, true), Step::fill_of(count.id, 0, 4, 0),
+                                             Step::launch_of(launch, true)}, 20));
+  ASSERT_EQ(result.launch_ns.size(), 2u);
+  EXPECT_EQ(read<std::uint32_t>(seen.id, 6), std::vector<std::uint32_t>(6, 6));
+  spec.grid = {1'000'000, 1, 1};
+  const auto crowd = device->prepare(spec);
+  ASSERT_FALSE(crowd);
+  EXPECT_THAT(crowd.error().what, HasSubstr("fit on this device at once"));
+}
+
 TEST_F(HipDeviceTest, limits_are_refused_by_name_before_the_launch) {
   KLAB_NEED(const auto code, device->load(test_code()));
   KLAB_NEED(const auto out, allocate(4));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels for the tests of the HIP backend.
+#include <hip/hip_cooperative_groups.h>
 #include <hip/hip_runtime.h>
 
 extern "C" __global__ void axpy(float* y, const float* x, float a, unsigned n) {
@@ -70,6 +71,13 @@ extern "C" __global__ void scratch(unsigned* out, const unsigned* order) {
 extern "C" __global__ void prints(unsigned* out) {
   printf("thread %u of the test\n", static_cast<unsigned>(threadIdx.x));
   out[threadIdx.x] = threadIdx.x + 1;
+}
+
+/// Each block counts up, all meet, and each sees the count of all.
+extern "C" __global__ void meet(unsigned* count, unsigned* seen) {
+  if (threadIdx.x == 0) atomicAdd(count, 1u);
+  cooperative_groups::this_grid().sync();
+  if (threadIdx.x == 0) seen[blockIdx.x] = atomicAdd(count, 0u);
 }
 
 extern "C" __global__ void bad_write(unsigned* nowhere) { *nowhere = 1; }
