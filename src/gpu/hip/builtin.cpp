@@ -22,9 +22,7 @@ Result<std::shared_ptr<HipDevice::Module>> HipDevice::builtin_module(bool calibr
   if (!module) {
     const auto code = kernels::hip_code(facts_.arch, calibration);
     if (code.empty())
-      return fail(ErrorCode::unsupported,
-                  fmt::format("this Klab was built without its own kernels for {} ({})", facts_.arch, identity().name),
-                  fmt::format("build Klab with a hipcc or clang that knows {}", facts_.arch.substr(0, facts_.arch.find(':'))));
+      return fail(ErrorCode::unsupported, fmt::format("Klab has no such kernels of its own for {}", facts_.arch));
     KLAB_TRY(module, load_module({code.begin(), code.end()}));
   }
   return module;

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/units.h"
+#include "kernels/kernels.h"
 
 namespace klab::gpu::hip {
 namespace {
@@ -31,6 +32,11 @@ Result<std::unique_ptr<HipDevice>> HipDevice::open(const Runtime& runtime, Facts
   const Facts& f = d->facts_;
   if (f.device_pool.handle == 0 || f.host_pool.handle == 0)
     return fail(ErrorCode::no_device, fmt::format("{} has no memory that can be allocated", d->identity().name));
+  if (kernels::hip_code(f.arch, false).empty())
+    return fail(ErrorCode::unsupported,
+                fmt::format("this Klab was built without its own kernels for {} ({}): it cannot restore or check memory there",
+                            f.arch, d->identity().name),
+                fmt::format("build Klab with a hipcc or clang that knows {}", f.arch.substr(0, f.arch.find(':'))));
   KLAB_TRY_VOID(d->make_queue(d->queue_, HSA_QUEUE_TYPE_SINGLE));
   KLAB_TRY(d->done_, d->make_signal(0));
   d->fixed_ = std::make_unique<FixedAddresses>(runtime, FixedAddresses::Where{.agent = f.agent,

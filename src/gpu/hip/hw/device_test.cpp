@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "gpu/backend.h"
+#include "gpu/calibration_checks.h"
 #include "gpu/hip/hip.h"
 #include "kernels/kernels.h"
 
@@ -294,6 +295,17 @@ TEST_F(HipDeviceTest, values_are_compared_within_a_tolerance_in_every_type) {
   EXPECT_EQ(r[0].beyond, 1u);
   EXPECT_EQ(r[0].first, 17u);
   EXPECT_EQ(r[0].different, 2u);
+}
+
+TEST_F(HipDeviceTest, calibration_kernels_do_what_is_counted) {
+  if (device->builtin_kernel("calibrate_fp32").empty()) GTEST_SKIP() << "no calibration kernels for this processor";
+  std::vector<std::string> memory, vectors, matrices;
+  calibration_checks::check_memory(*device, memory);
+  EXPECT_GE(memory.size(), 21u);
+  calibration_checks::check_vectors(*device, vectors);
+  EXPECT_THAT(vectors, ::testing::IsSupersetOf({"calibrate_fp32", "calibrate_fp64", "calibrate_fp16", "calibrate_int32"}));
+  calibration_checks::check_matrices(*device, matrices);
+  EXPECT_EQ(matrices.empty(), !device->abilities().matrix_units);
 }
 
 TEST_F(HipDeviceTest, copies_and_fills_keep_their_order_at_any_alignment) {
