@@ -8,9 +8,9 @@
 #include <new>
 #include <unordered_map>
 
-#include "base/amdgpu_code.h"
 #include "shim/common/link.h"
 #include "shim/hsa/gate.h"
+#include "shim/hsa/metadata.h"
 
 namespace klab::shim {
 namespace {

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/amdgpu_code.h"
 #include "shim/common/link.h"
 #include "shim/common/scan.h"
 #include "shim/hsa/agents.h"
 #include "shim/hsa/memory.h"
+#include "shim/hsa/metadata.h"
 #include "shim/launch/own_memory.h"
 #include "shim/launch/records.h"
 
@@ -131,8 +131,8 @@ void Snapshot::collect_variables() {
   std::sort(variables_.begin(), variables_.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
   std::size_t lost = 0;
   std::string names;
-  for (const AmdgpuVariable& v : AmdgpuCode(*loaded_.code).variables())
-    if (v.local && v.writable && ++lost <= 8) names += (names.empty() ? "" : ", ") + v.name;
+  for (const std::string& name : AmdgpuCode(*loaded_.code).local_variables())
+    if (++lost <= 8) names += (names.empty() ? "" : ", ") + name;
   if (lost != 0)
     note((lost == 1 ? "module variable " : std::to_string(lost) + " module variables: ") + names +
              (lost > 8 ? ", ..." : ""),

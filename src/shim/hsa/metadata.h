@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an AMD GPU code object (ELF) says of itself: kernels with their arguments and resources, variables, target.
-// Header only, and of the standard library alone: shims include it. The bytes are foreign: nothing of them is trusted.
+// What the shim asks of an AMD GPU code object (ELF): names of its kernels, a kernel's arguments, local variables.
+// The bytes are foreign: nothing of them is trusted. Not here: all the rest that they say (bundle/hsaco.h).
 #pragma once
 #include <elf.h>
 
@@ -14,29 +14,17 @@
 #include <string_view>
 #include <vector>
 
-namespace klab {
+namespace klab::shim {
 
 struct AmdgpuArgument {
   std::uint32_t offset = 0, size = 0;  // bytes in the kernarg segment
-  std::string name, kind;              // kind: .value_kind, "by_value", "global_buffer", "hidden_heap_v1"
+  std::string kind;                    // .value_kind: "by_value", "global_buffer", "hidden_heap_v1"
   bool hidden() const { return kind.rfind("hidden_", 0) == 0; }
 };
 
-/// A kernel as the metadata note has it. Members are the note's, under its names; counts are of one lane.
 struct AmdgpuKernel {
-  std::string name, symbol;  // "_Z5saxpyv", "_Z5saxpyv.kd"
-  std::uint32_t kernarg_segment_size = 0, kernarg_segment_align = 0;
-  std::uint32_t group_segment_fixed_size = 0, private_segment_fixed_size = 0;
-  std::uint32_t wavefront_size = 0, max_flat_workgroup_size = 0;
-  std::uint32_t sgpr_count = 0, vgpr_count = 0, agpr_count = 0, sgpr_spill_count = 0, vgpr_spill_count = 0;
-  bool uses_dynamic_stack = false;
+  std::string name;                       // mangled, without ".kd"
   std::vector<AmdgpuArgument> arguments;  // ascending
-};
-
-struct AmdgpuVariable {
-  std::string name;
-  std::uint64_t value = 0, size = 0;  // value: address in the ELF's own space
-  bool writable = false, local = false;
 };
 
 namespace amdgpu {
@@ -157,20 +145,6 @@ class AmdgpuCode {
   }
   bool valid() const { return valid_; }
 
-  /// "gfx1030", "gfx90a:sramecc+:xnack-"; empty when the note does not say (code object version 3).
-  std::string target() const {
-    std::string text;
-    top([&](std::string_view key, amdgpu::Reader& r) {
-      std::string_view value;
-      if (key != "amdhsa.target") return r.skip();
-      if (!r.text(value)) return false;
-      const auto dashes = value.rfind("--");
-      text = dashes == value.npos ? value : value.substr(dashes + 2);
-      return true;
-    });
-    return text;
-  }
-
   /// Calls `use` for each kernel that `wanted` (of the mangled name; empty: every one) accepts. False: the note does
   /// not parse to its end.
   bool each_kernel(const std::function<bool(std::string_view)>& wanted,
@@ -195,44 +169,29 @@ class AmdgpuCode {
       return true;
     });
   }
-  std::vector<AmdgpuKernel> kernels() const {
-    std::vector<AmdgpuKernel> all;
-    each_kernel({}, [&](AmdgpuKernel&& k) { all.push_back(std::move(k)); });
-    return all;
-  }
-  /// By mangled name, with or without ".kd".
   std::optional<AmdgpuKernel> kernel(std::string_view name) const {
-    if (name.size() > 3 && name.substr(name.size() - 3) == ".kd") name.remove_suffix(3);
     std::optional<AmdgpuKernel> found;
     each_kernel([&](std::string_view n) { return n == name; }, [&](AmdgpuKernel&& k) { found = std::move(k); });
     return found;
   }
 
-  /// Data that a module holds besides its kernels' descriptors, global ones first.
-  std::vector<AmdgpuVariable> variables() const {
-    std::vector<AmdgpuVariable> all;
-    for (const std::uint32_t type : {SHT_DYNSYM, SHT_SYMTAB})
-      for (std::size_t s = 0; s < header_.e_shnum; ++s) {
-        const auto section = section_at(s);
-        if (!section || section->sh_type != type) continue;
-        const auto names = section_at(section->sh_link);
-        for (std::uint64_t i = 0; names && i < section->sh_size / sizeof(Elf64_Sym); ++i) {
-          const auto symbol = at<Elf64_Sym>(section->sh_offset + i * sizeof(Elf64_Sym));
-          if (!symbol) break;
-          const bool local = ELF64_ST_BIND(symbol->st_info) == STB_LOCAL;
-          if (ELF64_ST_TYPE(symbol->st_info) != STT_OBJECT || symbol->st_size == 0 || symbol->st_shndx == SHN_UNDEF ||
-              local != (type == SHT_SYMTAB))
-            continue;
-          AmdgpuVariable v;
-          v.name = text_at(*names, symbol->st_name);
-          v.value = symbol->st_value, v.size = symbol->st_size;
-          v.local = local;
-          const auto home = section_at(symbol->st_shndx);
-          v.writable = home && (home->sh_flags & SHF_WRITE) != 0;
-          if (v.name.empty() || v.name.ends_with(".kd")) continue;
-          all.push_back(std::move(v));
-        }
+  /// Writable data that no other code object can name: the loader knows no address of it.
+  std::vector<std::string> local_variables() const {
+    std::vector<std::string> all;
+    for (std::size_t s = 0; s < header_.e_shnum; ++s) {
+      const auto section = section_at(s);
+      if (!section || section->sh_type != SHT_SYMTAB) continue;
+      const auto names = section_at(section->sh_link);
+      for (std::uint64_t i = 0; names && i < section->sh_size / sizeof(Elf64_Sym); ++i) {
+        const auto symbol = at<Elf64_Sym>(section->sh_offset + i * sizeof(Elf64_Sym));
+        if (!symbol) break;
+        const auto home = section_at(symbol->st_shndx);
+        if (ELF64_ST_TYPE(symbol->st_info) != STT_OBJECT || ELF64_ST_BIND(symbol->st_info) != STB_LOCAL ||
+            symbol->st_size == 0 || symbol->st_shndx == SHN_UNDEF || !home || (home->sh_flags & SHF_WRITE) == 0)
+          continue;
+        if (std::string name = text_at(*names, symbol->st_name); !name.empty()) all.push_back(std::move(name));
       }
+    }
     return all;
   }
 
@@ -318,7 +277,6 @@ class AmdgpuCode {
       if (!members(r, [&](std::string_view key, amdgpu::Reader& v) {
             if (key == ".offset") return narrow(v, a.offset);
             if (key == ".size") return narrow(v, a.size);
-            if (key == ".name") return copy(v, a.name);
             if (key == ".value_kind") return copy(v, a.kind);
             return v.skip();
           }))
@@ -330,27 +288,8 @@ class AmdgpuCode {
   }
   static bool read_kernel(amdgpu::Reader& r, AmdgpuKernel& k) {
     return members(r, [&](std::string_view key, amdgpu::Reader& v) {
-      const struct {
-        std::string_view key;
-        std::uint32_t* to;
-      } numbers[] = {{".kernarg_segment_size", &k.kernarg_segment_size},
-                     {".kernarg_segment_align", &k.kernarg_segment_align},
-                     {".group_segment_fixed_size", &k.group_segment_fixed_size},
-                     {".private_segment_fixed_size", &k.private_segment_fixed_size},
-                     {".wavefront_size", &k.wavefront_size},
-                     {".max_flat_workgroup_size", &k.max_flat_workgroup_size},
-                     {".sgpr_count", &k.sgpr_count},
-                     {".vgpr_count", &k.vgpr_count},
-                     {".agpr_count", &k.agpr_count},
-                     {".sgpr_spill_count", &k.sgpr_spill_count},
-                     {".vgpr_spill_count", &k.vgpr_spill_count}};
-      for (const auto& n : numbers)
-        if (key == n.key) return narrow(v, *n.to);
       if (key == ".name") return copy(v, k.name);
-      if (key == ".symbol") return copy(v, k.symbol);
       if (key == ".args") return read_arguments(v, k.arguments);
-      std::uint32_t truth = 0;
-      if (key == ".uses_dynamic_stack") return narrow(v, truth) && (k.uses_dynamic_stack = truth != 0, true);
       return v.skip();
     });
   }
@@ -360,4 +299,4 @@ class AmdgpuCode {
   bool valid_ = false;
 };
 
-}  // namespace klab
+}  // namespace klab::shim
