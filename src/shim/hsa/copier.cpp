@@ -73,7 +73,11 @@ bool Copier::send_host(std::uint32_t kind, std::uint32_t region, const Range& ra
     std::uint32_t slot = 0;
     std::byte* to = link().take_slot(&slot);
     if (to == nullptr) return false;
-    if (!read_own(range.host + at, to, n)) {
+    // Of a pool it is there until it is freed, and frees wait for us; its pages are a driver's, which the kernel does
+    // not read for anyone. The program's own pages may have gone.
+    if (range.agent != 0)
+      std::memcpy(to, reinterpret_cast<const void*>(range.host + at), n);
+    else if (!read_own(range.host + at, to, n)) {
       link().give_back(slot);
       why = "host memory that it reaches, at " + hex(range.begin) + ", cannot be read any more";
       return false;

@@ -151,7 +151,7 @@ struct Vmem {
   };
   template <class Handle>
   struct Calls<hsa_status_t (*)(int, Handle*)> {
-    static hsa_status_t import(int fd, Handle* handle) {
+    static hsa_status_t import_handle(int fd, Handle* handle) {
       const hsa_status_t status = table().hsa_amd_vmem_import_shareable_handle_fn(fd, handle);
       if (status == HSA_STATUS_SUCCESS && handle != nullptr) tracker().imported(handle->handle);
       return status;
@@ -179,7 +179,7 @@ struct Vmem {
       replace(t, &Table::hsa_amd_vmem_unmap_fn, unmap);
       replace(t, &Table::hsa_amd_vmem_handle_create_fn, Calls<decltype(t.hsa_amd_vmem_handle_create_fn)>::create);
       replace(t, &Table::hsa_amd_vmem_import_shareable_handle_fn,
-              Calls<decltype(t.hsa_amd_vmem_import_shareable_handle_fn)>::import);
+              Calls<decltype(t.hsa_amd_vmem_import_shareable_handle_fn)>::import_handle);
       replace(t, &Table::hsa_amd_vmem_set_access_fn, Calls<decltype(t.hsa_amd_vmem_set_access_fn)>::set_access);
     }
   }
@@ -216,6 +216,7 @@ bool ask_runtime(std::uint64_t address, Range& range) {
     range.memory = KLAB_MEMORY_PINNED_HOST;
     range.host = number(info.hostBaseAddress);
   }
+  if (info.type == HSA_EXT_POINTER_TYPE_LOCKED) range.agent = 0;  // the program's own pages
   return true;
 }
 

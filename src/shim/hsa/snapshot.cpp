@@ -21,7 +21,7 @@ constexpr std::size_t kMaxArguments = 1u << 16;           // as a bundle holds t
 // No call tells of the end of managed or registered memory that is simply unmapped.
 bool still_there(const Range& r) {
   std::byte byte;
-  return r.host == 0 || (read_own(r.host, &byte, 1) && read_own(r.host + r.size - 1, &byte, 1));
+  return r.host == 0 || r.agent != 0 || (read_own(r.host, &byte, 1) && read_own(r.host + r.size - 1, &byte, 1));
 }
 
 bool scope_all() { return link().config().scope == KLAB_SCOPE_ALL; }
@@ -97,11 +97,12 @@ bool Snapshot::read_arguments() {
   }
   arguments_.resize(size);
   hidden_.assign(size, false);
-  if (size != 0 && (packet_.kernarg_address == nullptr ||
-                    !read_own(reinterpret_cast<std::uintptr_t>(packet_.kernarg_address), arguments_.data(), size))) {
-    refusal_ = "its arguments cannot be read at " + hex(reinterpret_cast<std::uintptr_t>(packet_.kernarg_address));
+  if (size != 0 && packet_.kernarg_address == nullptr) {
+    refusal_ = "its packet has no arguments";
     return false;
   }
+  // The program has just written them; a driver's pages are not read by the kernel for us.
+  if (size != 0) std::memcpy(arguments_.data(), packet_.kernarg_address, size);
   const auto kernel = AmdgpuCode(*loaded_.code).kernel(loaded_.mangled);
   if (!kernel) {
     note("arguments of " + loaded_.mangled.substr(0, 4096),

@@ -22,7 +22,7 @@ struct Range {
   bool accessible = true;
   const void* context = nullptr;
   std::uint64_t host = 0;    // HSA: where the CPU reads the same memory; 0: nowhere
-  std::uint64_t agent = 0;   // HSA: whose memory it is
+  std::uint64_t agent = 0;   // HSA: whose memory it is; 0: pages of the program
   std::uint32_t flags = 0;   // HSA: of its pool
   std::uint64_t end() const { return begin + size; }
 };
