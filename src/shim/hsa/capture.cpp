@@ -57,19 +57,12 @@ struct Taking {
   bool completed = false;  // the program has been told, or will be
 };
 
-// Empties the device, and makes what is in its caches visible to copies.
-std::string quieten(Taking& t) {
+// Holds everyone else back and empties the device.
+std::string quieten() {
   const std::uint64_t deadline = link().config().deadline_ns;
   constexpr int kOwnPass = 1;  // this thread came through the gate once
   if (!gate().close(deadline, kOwnPass)) return "another thread is in a call of the runtime that does not end";
-  if (std::string why = drain(deadline); !why.empty()) return why;
-  Signal visible;
-  if (visible.handle.handle == 0) return "the runtime has no signal left";
-  const Packet flush = barrier_packet(visible.handle, HSA_FENCE_SCOPE_SYSTEM);
-  t.write(&flush, 1);
-  if (wait_signal(visible.handle, deadline)) return {};
-  visible.lost = true;
-  return "queue " + std::to_string(t.queue.number) + " did not drain";
+  return drain(deadline);
 }
 
 // The dispatch runs to its end; the program does not hear of it yet.
@@ -103,7 +96,7 @@ std::string take(Taking& t, bool& stopped) {
   if (t.ended.handle.handle == 0 || t.flushed.handle.handle == 0) return "the runtime has no signal left";
   if (!t.loaded->code) return "its code was not seen when the program loaded it";
   if (!send_code(*t.loaded->kernel, *t.loaded->code)) return {};
-  if (std::string why = quieten(t); !why.empty()) return why;
+  if (std::string why = quieten(); !why.empty()) return why;
   Snapshot snapshot(*t.loaded, t.packet, t.queue, t.nth, counts().sequence.load());
   switch (snapshot.before()) {
     case Snapshot::Step::refused:

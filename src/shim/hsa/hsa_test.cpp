@@ -140,6 +140,19 @@ TEST(Packets, barriers_wait_for_all_before_and_reach_the_host) {
   for (const hsa_signal_t s : p.barrier.dep_signal) EXPECT_EQ(s.handle, 0u);
 }
 
+TEST(Packets, only_the_release_of_a_dispatch_is_widened) {
+  Packet p;
+  std::memset(&p, 0, sizeof p);
+  p.dispatch.header = HSA_PACKET_TYPE_KERNEL_DISPATCH | 1 << HSA_PACKET_HEADER_BARRIER |
+                      HSA_FENCE_SCOPE_AGENT << HSA_PACKET_HEADER_SCACQUIRE_FENCE_SCOPE |
+                      HSA_FENCE_SCOPE_AGENT << HSA_PACKET_HEADER_SCRELEASE_FENCE_SCOPE;
+  const std::uint16_t before = p.dispatch.header;
+  release_to_system(p);
+  EXPECT_EQ(p.dispatch.header ^ before,
+            (HSA_FENCE_SCOPE_AGENT ^ HSA_FENCE_SCOPE_SYSTEM) << HSA_PACKET_HEADER_SCRELEASE_FENCE_SCOPE);
+  EXPECT_TRUE(is_dispatch(p));
+}
+
 TEST(Packets, partial_blocks_count_as_blocks) {
   EXPECT_EQ(blocks_of(256, 64), 4u);
   EXPECT_EQ(blocks_of(257, 64), 5u);

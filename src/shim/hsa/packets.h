@@ -35,6 +35,13 @@ inline Packet barrier_packet(hsa_signal_t signal, hsa_fence_scope_t scope) {
   return p;
 }
 
+/// What a dispatch writes is visible to copies and to the host when it ends.
+inline void release_to_system(Packet& p) {
+  p.dispatch.header = static_cast<std::uint16_t>(
+      (p.dispatch.header & ~(3u << HSA_PACKET_HEADER_SCRELEASE_FENCE_SCOPE)) |
+      static_cast<unsigned>(HSA_FENCE_SCOPE_SYSTEM) << HSA_PACKET_HEADER_SCRELEASE_FENCE_SCOPE);
+}
+
 /// Work-items in whole and partial blocks.
 inline std::uint32_t blocks_of(std::uint32_t threads, std::uint32_t block) {
   return block == 0 ? 0 : threads / block + (threads % block != 0 ? 1 : 0);

@@ -150,6 +150,7 @@ void forward(Queue& queue, const Packet* packets, std::uint64_t count, Writer wr
     Packet p = packets[i];
     if (completion_of(p).handle != 0) copies().used_again(completion_of(p));
     const bool counted = is_dispatch(p);
+    if (counted) release_to_system(p);
     if (counted && completion_of(p).handle == 0) {
       p.dispatch.completion_signal = queue.counter;
       out.push_back(p);

@@ -20,8 +20,9 @@ struct Queue {
   std::atomic<std::int64_t> submitted{0};
 };
 
-/// Hands packets on. Until captures are over each dispatch is counted when it ends: by its completion signal when it
-/// has none of its own, else by a barrier behind it.
+/// Hands packets on, by one call of `write`: older runtimes bear only one in a handler. Until captures are over each
+/// dispatch is counted when it ends, by its completion signal when it has none of its own, else by a barrier behind it;
+/// and what it writes is made visible to copies then, so that nothing need be flushed when a capture comes.
 void forward(Queue& queue, const Packet* packets, std::uint64_t count, Writer write);
 
 /// Polls until every dispatch and copy that was submitted is done. A copy that waits for something is not waited for:
