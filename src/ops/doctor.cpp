@@ -40,6 +40,14 @@ Check check_cuda() {
   return {"CUDA capture shim", Health::ok, fmt::format("{}, with {}", shim.string(), files.front()), ""};
 }
 
+Check check_hip() {
+  const fs::path shim = program_folder() / "libklab_hsa.so";
+  if (::access(shim.c_str(), R_OK) != 0)
+    return {"HIP capture shim", Health::warning, shim.string() + " is not there",
+            "HIP programs cannot be captured: build klab where the HSA runtime's headers are (libhsa-runtime-dev)"};
+  return {"HIP capture shim", Health::ok, shim.string(), ""};
+}
+
 Check check_store(Lab& lab) {
   auto store = lab.store();
   if (!store) return {"store", Health::missing, store.error().what, store.error().hint};
@@ -146,9 +154,8 @@ std::vector<Check> examine(Lab& lab) {
     }
   }
   checks.push_back(check_cuda());
+  checks.push_back(check_hip());
   check_cuda_tools(lab, checks);
-  checks.push_back(
-      {"HIP", Health::warning, "not in this version", "dispatches of HIP programs cannot be captured yet"});
   return checks;
 }
 
