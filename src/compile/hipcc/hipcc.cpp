@@ -21,6 +21,8 @@ constexpr auto kLimit = std::chrono::minutes(9);
 
 std::vector<std::string> argument_vector(const fs::path& hipcc, const Options& o, const std::string& own_folder) {
   std::vector<std::string> argv{hipcc.string(), "--genco", "--offload-arch=" + o.arch};
+  // As nvcc and hiprtc do: a kernel by itself names blockIdx without including anything.
+  argv.insert(argv.end(), {"-include", "hip/hip_runtime.h"});
   if (!o.standard.empty()) argv.push_back("-std=" + o.standard);
   argv.emplace_back(o.optimisation == "none" ? "-O0" : o.optimisation == "size" ? "-Os" : "-O3");
   if (o.line_info) argv.emplace_back("-gline-tables-only");

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels for the tests of the HIP backend.
-#include <hip/hip_cooperative_groups.h>
 #include <hip/hip_runtime.h>
+// After the runtime's header, which it needs.
+#include <hip/hip_cooperative_groups.h>
 
 extern "C" __global__ void axpy(float* y, const float* x, float a, unsigned n) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
