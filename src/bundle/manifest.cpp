@@ -65,6 +65,7 @@ void to_json(Json& j, const DeviceIdentity& v) {
            {"type", v.type},
            {"vendor_id", v.vendor_id},
            {"device_id", v.device_id}};
+  if (!v.arch.empty()) j["arch"] = v.arch;
 }
 void from_json(const Json& j, DeviceIdentity& v) {
   read_required(j, "api", v.api);
@@ -76,6 +77,7 @@ void from_json(const Json& j, DeviceIdentity& v) {
   read_optional(j, "type", v.type);
   read_optional(j, "vendor_id", v.vendor_id);
   read_optional(j, "device_id", v.device_id);
+  read_optional(j, "arch", v.arch);
 }
 
 void to_json(Json& j, const Program& v) {
@@ -163,11 +165,15 @@ void from_json(const Json& j, SpecConstant& v) {
   read_required(j, "value", v.value);
 }
 
-void to_json(Json& j, const Argument& v) { j = Json{{"offset", v.offset}, {"size", v.size}, {"name", v.name}}; }
+void to_json(Json& j, const Argument& v) {
+  j = Json{{"offset", v.offset}, {"size", v.size}, {"name", v.name}};
+  if (!v.kind.empty()) j["kind"] = v.kind;
+}
 void from_json(const Json& j, Argument& v) {
   read_required(j, "offset", v.offset);
   read_required(j, "size", v.size);
   read_optional(j, "name", v.name);
+  read_optional(j, "kind", v.kind);
 }
 
 void to_json(Json& j, const LaunchAttribute& v) { j = Json{{"name", v.name}, {"value", v.value}}; }
@@ -259,6 +265,7 @@ void to_json(Json& j, const Dispatch& v) {
            {"spec_constants", v.spec_constants},
            {"regions", v.regions},
            {"proof", v.proof}};
+  if (v.threads != Dim3{0, 0, 0}) j["threads"] = v.threads;
   if (v.cluster != Dim3{0, 0, 0}) j["cluster"] = v.cluster;
   if (!v.arguments.empty()) j["arguments"] = v.arguments;
   if (!v.argument_layout.empty()) j["argument_layout"] = v.argument_layout;
@@ -285,6 +292,7 @@ void from_json(const Json& j, Dispatch& v) {
   read_optional(j, "push_ranges", v.push_ranges);
   read_optional(j, "push_constants", v.push_constants);
   read_optional(j, "spec_constants", v.spec_constants);
+  read_dim3(j, "threads", v.threads);
   read_dim3(j, "cluster", v.cluster);
   read_optional(j, "arguments", v.arguments);
   read_optional(j, "argument_layout", v.argument_layout);

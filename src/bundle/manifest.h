@@ -43,6 +43,7 @@ struct DeviceIdentity {
   std::string uuid;            // 32 hexadecimal digits, or a PCI address
   std::string type;            // "discrete", "integrated", "cpu", "virtual", "other"
   std::uint32_t vendor_id = 0, device_id = 0;
+  std::string arch;            // HIP: what code is built for, "gfx1030", "gfx90a:sramecc+:xnack-"
 };
 
 struct Program {
@@ -64,7 +65,7 @@ struct Region {
   std::uint64_t allocation_offset = 0;  // bytes from the start of that allocation
   std::uint64_t opaque_address = 0;     // Vulkan: vkGetBufferOpaqueCaptureAddress, when the driver has it
   std::uint64_t opaque_memory = 0;      // Vulkan: vkGetDeviceMemoryOpaqueCaptureAddress
-  std::uint32_t memory_flags = 0;       // Vulkan: VkMemoryPropertyFlags
+  std::uint32_t memory_flags = 0;       // Vulkan: VkMemoryPropertyFlags; HIP: hsa_amd_memory_pool_global_flag_t
   std::uint32_t usage = 0;              // Vulkan: VkBufferUsageFlags as the program gave them
   std::uint32_t pre = kNoList, post = kNoList;
 };
@@ -99,11 +100,16 @@ struct SpecConstant {
 struct Argument {
   std::uint32_t offset = 0, size = 0;  // bytes
   std::string name;                    // when the code object has it
+  std::string kind;                    // HIP: .value_kind of the code object's metadata, "by_value", "global_buffer"
+  /// Filled in by the runtime at every launch, for its own process: a replay makes it anew and never uses the bytes.
+  bool hidden() const { return kind.rfind("hidden_", 0) == 0; }
 };
 
 /// What the launch or its function was set to, by the name that the API's header gives it, in lower case without its
 /// prefix: "cooperative", "programmatic_stream_serialization", "priority"; of a function with "function." before it:
-/// "function.max_dynamic_shared_size_bytes", "function.preferred_shared_memory_carveout".
+/// "function.max_dynamic_shared_size_bytes", "function.preferred_shared_memory_carveout". HIP: of the AQL packet
+/// "aql.group_segment_bytes", "aql.private_segment_bytes", "aql.acquire_scope", "aql.release_scope", "aql.barrier";
+/// and "cooperative" for a dispatch on a cooperative queue.
 struct LaunchAttribute {
   std::string name;
   std::int64_t value = 0;
@@ -152,6 +158,7 @@ struct Dispatch {
   Dim3 grid{1, 1, 1};       // workgroups that really ran
   Dim3 base{0, 0, 0};       // vkCmdDispatchBase
   Dim3 block{0, 0, 0};      // workgroup size; 0 when not known
+  Dim3 threads{0, 0, 0};    // HIP: the grid in work-items, when the last blocks are partial; 0: grid times block
   std::uint32_t dynamic_shared_bytes = 0;
   std::uint32_t required_subgroup_size = 0;  // 0: the driver chooses
   std::uint32_t stage_flags = 0;             // VkPipelineShaderStageCreateFlags
@@ -166,7 +173,7 @@ struct Dispatch {
   Bytes push_constants;
   std::vector<SpecConstant> spec_constants;
   Dim3 cluster{0, 0, 0};  // blocks in a cluster; 0: none asked for
-  Bytes arguments;        // CUDA, HIP: the parameter buffer as the kernel got it
+  Bytes arguments;        // CUDA, HIP: the parameter buffer (kernarg segment) as the kernel got it
   std::vector<Argument> argument_layout;  // ascending; empty: not known (launched through a packed buffer)
   std::vector<LaunchAttribute> attributes;
   std::vector<TextureObject> textures;
@@ -175,7 +182,7 @@ struct Dispatch {
 };
 
 struct CodeObject {
-  std::string kind;     // "spirv", "cubin", "ptx"
+  std::string kind;     // "spirv", "cubin", "ptx", "hsaco"
   std::string file;     // "code/0.spv", inside the bundle
   std::uint64_t size = 0;
   std::string hash;     // XXH3-128 of the bytes

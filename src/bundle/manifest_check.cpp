@@ -138,6 +138,16 @@ struct Checker {
     return {};
   }
 
+  // A grid in work-items fills all blocks but the last of a direction.
+  Status threads(const Dispatch& d, std::size_t at) const {
+    if (d.threads == Dim3{0, 0, 0}) return {};
+    for (std::size_t i = 0; i < 3; ++i)
+      if (d.block[i] == 0 || d.threads[i] == 0 || (d.threads[i] - 1) / d.block[i] + 1 != d.grid[i])
+        return bad("dispatch {}: {} threads in blocks of {} are not a grid of {}", at, d.threads[i], d.block[i],
+                   d.grid[i]);
+    return {};
+  }
+
   Status proof(const Dispatch& d, std::size_t at) const {
     if (d.proof.varying.size() > kMaxVarying)
       return bad("dispatch {}: {} varying ranges, at most {}", at, d.proof.varying.size(), kMaxVarying);
@@ -160,6 +170,7 @@ struct Checker {
       KLAB_TRY_VOID(regions(d, i, total));
       KLAB_TRY_VOID(layout(d, i));
       KLAB_TRY_VOID(constants(d, i));
+      KLAB_TRY_VOID(threads(d, i));
       KLAB_TRY_VOID(arguments(d, i));
       KLAB_TRY_VOID(proof(d, i));
     }

@@ -123,6 +123,8 @@ const Lie kLies[] = {
     {"grid_of_two", "/dispatches/0/grid", Json::array({1, 2})},
     {"grid_over_2_32", "/dispatches/0/grid/0", 1ull << 32},
     {"grid_negative", "/dispatches/0/grid/0", -1},
+    {"threads_that_need_another_grid", "/dispatches/0/threads", Json::array({100000, 1, 1})},
+    {"threads_of_zero", "/dispatches/0/threads", Json::array({0, 1, 1})},
     {"format_0", "/format", 0},
     {"format_text", "/format", "1"},
     {"index_hash_short", "/index_hash", "b"},
@@ -131,6 +133,22 @@ const Lie kLies[] = {
 };
 INSTANTIATE_TEST_SUITE_P(Manifest, Lies, ::testing::ValuesIn(kLies),
                          [](const auto& info) { return std::string(info.param.name); });
+
+TEST(Manifest, a_hip_launch_round_trips) {
+  Manifest m = good_json().get<Manifest>();
+  m.device.arch = "gfx1030";
+  Dispatch& d = m.dispatches[0];
+  d.grid = {4, 2, 1}, d.block = {64, 2, 1}, d.threads = {250, 3, 1};
+  d.arguments = Bytes(std::vector<std::byte>(24));
+  d.argument_layout = {{0, 8, "x", "global_buffer"}, {8, 4, {}, "by_value"}, {16, 8, {}, "hidden_hostcall_buffer"}};
+  const auto back = read_manifest(write_manifest(m), "m");
+  ASSERT_TRUE(back) << back.error().what;
+  EXPECT_EQ(Json(*back), Json(m));
+  EXPECT_EQ(back->device.arch, "gfx1030");
+  EXPECT_EQ(back->dispatches[0].threads, d.threads);
+  EXPECT_FALSE(back->dispatches[0].argument_layout[0].hidden());
+  EXPECT_TRUE(back->dispatches[0].argument_layout[2].hidden());
+}
 
 TEST(Manifest, regions_may_not_sum_beyond_the_total) {
   Json j = good_json();

@@ -26,6 +26,8 @@ inline const char* call_name(std::uint32_t call) {
       return "cuLaunchCooperativeKernel";
     case KLAB_CALL_CUDA_GRAPH:
       return "cuGraphLaunch";
+    case KLAB_CALL_HSA_DISPATCH:
+      return "hsa_kernel_dispatch";
     default:
       return "?";
   }

@@ -67,8 +67,9 @@ Error nothing_captured(const CaptureRequest& request, const Ended& ended, const 
             "run it without klab: does it end the same way?"};
   if (ended.processes.empty())
     return {ErrorCode::no_such_kernel,
-            fmt::format("{} ended without creating a Vulkan instance or initialising CUDA", request.target.argv[0]),
-            "check that the program uses Vulkan through the system's loader, or CUDA, and that it is the program "
+            fmt::format("{} ended without creating a Vulkan instance or initialising CUDA or HIP",
+                        request.target.argv[0]),
+            "check that the program uses Vulkan through the system's loader, CUDA or HIP, and that it is the program "
             "itself that does (klab doctor tells what klab has for each)"};
   if (names.empty() && !collector.warnings_.empty())  // the shim said why it sees nothing
     return {ErrorCode::environment, fmt::format("{}: {}", request.target.argv[0], collector.warnings_.front()),

@@ -7,6 +7,7 @@
 
 #include "base/ids.h"
 #include "base/units.h"
+#include "bundle/hsaco.h"
 #include "capture/calls.h"
 #include "capture/spirv.h"
 
@@ -125,6 +126,7 @@ Status Collector::message(Process& p, const klab_header& header, std::span<const
     case KLAB_ARGUMENTS:
     case KLAB_ATTRIBUTE:
     case KLAB_TEXTURE:
+    case KLAB_AQL:
       return of_owner ? launch(header, packet) : Status{};
     case KLAB_LAYOUT: {
       KLAB_TRY(const auto rows, read_list<klab_layout_slot>(packet));
@@ -185,10 +187,12 @@ Status Collector::begin(Process& p, std::span<const std::byte> packet) {
   }
   const auto device = p.devices.find(r.device);
   const bool elf = is_elf(k.code);
-  cuda_ = elf || (device != p.devices.end() && device->second.api == "cuda");
-  const auto code = !cuda_ ? writer_->add_code("spirv", "spv", k.code)
-                    : elf  ? writer_->add_code("cubin", "cubin", k.code)
-                           : writer_->add_code("ptx", "ptx", k.code);
+  const std::string api = device != p.devices.end() ? device->second.api : elf ? "cuda" : "vulkan";
+  launched_ = api != "vulkan";
+  const auto code = api == "hip"  ? writer_->add_code("hsaco", "hsaco", k.code)
+                    : !launched_  ? writer_->add_code("spirv", "spv", k.code)
+                    : elf         ? writer_->add_code("cubin", "cubin", k.code)
+                                  : writer_->add_code("ptx", "ptx", k.code);
   if (!code) {
     stop(code.error());
     return {};
@@ -277,7 +281,7 @@ Status Collector::data(Process& p, const klab_data_record& r, std::span<const st
   return {};
 }
 
-// What CUDA launches have besides.
+// What launches by name have besides.
 Status Collector::launch(const klab_header& header, std::span<const std::byte> packet) {
   switch (header.type) {
     case KLAB_LAUNCH: {
@@ -313,8 +317,43 @@ Status Collector::launch(const klab_header& header, std::span<const std::byte> p
       current_.attributes.push_back({texts[0], r.value});
       return {};
     }
+    case KLAB_AQL:
+      packet_of(fixed<klab_aql>(packet));
+      return {};
     default:
       return texture(packet);
+  }
+}
+
+// A HIP dispatch is a packet: its grid counts work-items, and the last blocks may be partial.
+void Collector::packet_of(const klab_aql& r) {
+  const bundle::Dim3 threads{r.threads[0], r.threads[1], r.threads[2]};
+  for (std::size_t i = 0; i < 3; ++i)
+    if (threads[i] != std::uint64_t{current_.grid[i]} * current_.block[i]) current_.threads = threads;
+  // hsa_packet_header_t: barrier bit, then two bits for each scope.
+  current_.attributes.push_back({"aql.group_segment_bytes", r.group_segment_bytes});
+  current_.attributes.push_back({"aql.private_segment_bytes", r.private_segment_bytes});
+  current_.attributes.push_back({"aql.acquire_scope", r.header >> 9 & 3});
+  current_.attributes.push_back({"aql.release_scope", r.header >> 11 & 3});
+  current_.attributes.push_back({"aql.barrier", r.header >> 8 & 1});
+  if (r.cooperative != 0) current_.attributes.push_back({"cooperative", 1});
+}
+
+// Which bytes are which argument, and which of them the runtime fills in: the code object says.
+void Collector::describe_arguments(const KernelSeen& k) {
+  const auto code = bundle::read_hsaco(k.code);
+  const bundle::HsacoKernel* kernel = code ? code->kernel(current_.entry_point) : nullptr;
+  if (kernel == nullptr) {
+    const std::string why = code ? "its code object does not describe it" : code.error().what;
+    warnings_.push_back(fmt::format("arguments of {} are taken as they are: {}", current_.name, why));
+    manifest_.left_out.push_back({"layout of the arguments", why});
+    return;
+  }
+  std::uint64_t end = 0;
+  for (const bundle::HsacoArgument& a : kernel->arguments) {
+    if (a.offset < end || std::uint64_t{a.offset} + a.size > current_.arguments.size()) continue;
+    current_.argument_layout.push_back({a.offset, a.size, a.name, a.kind});
+    end = std::uint64_t{a.offset} + a.size;
   }
 }
 
@@ -389,8 +428,9 @@ Status Collector::end(std::span<const std::byte> packet) {
   const KernelSeen* kernel = nullptr;
   for (const auto& [id, k] : owner_->kernels)
     if (k.name == current_.name) kernel = &k;
-  if (kernel != nullptr && !cuda_)  // CUDA: of the launch
+  if (kernel != nullptr && !launched_)
     current_.block = workgroup_size(kernel->code, current_.entry_point, current_.spec_constants);
+  if (kernel != nullptr && manifest_.device.api == "hip") describe_arguments(*kernel);
   manifest_.dispatches.push_back(std::move(current_));
   dispatches_ = manifest_.dispatches.size();
   return {};

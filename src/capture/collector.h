@@ -42,6 +42,8 @@ class Collector : public Sink {
   Status bindings(std::span<const std::byte> packet);
   Status launch(const klab_header& header, std::span<const std::byte> packet);
   Status texture(std::span<const std::byte> packet);
+  void packet_of(const klab_aql& r);
+  void describe_arguments(const KernelSeen& kernel);
   Status end(std::span<const std::byte> packet);
   void text(Process& p, const klab_header& header, std::span<const std::byte> packet);
   void seal();
@@ -58,7 +60,7 @@ class Collector : public Sink {
   std::vector<RegionState> regions_;
   std::uint64_t before_current_ = 0;  // bytes of the dispatches before this one
   bool last_seen_ = false;
-  bool cuda_ = false;  // the capture's device is one of CUDA
+  bool launched_ = false;  // by name (CUDA, HIP): the block comes with the launch, not with the code
 };
 
 }  // namespace klab::capture

@@ -25,6 +25,8 @@ constexpr char kLayer[] = "VK_LAYER_KLAB_capture";
 constexpr char kManifest[] = "VkLayer_klab_capture.json";
 constexpr char kCudaShim[] = "libklab_cuda.so";
 constexpr char kCudaVariable[] = "CUDA_INJECTION64_PATH";
+constexpr char kHsaShim[] = "libklab_hsa.so";
+constexpr char kHsaVariable[] = "HSA_TOOLS_LIB";
 constexpr char kPrefix[] = "klab-capture-";
 
 // Field 22 of /proc/PID/stat: together with the pid it names a process for ever.
@@ -79,10 +81,13 @@ Result<Shims> find_shims() {
       shims.layer_folder = folder.lexically_normal();
     if (shims.cuda.empty() && ::access((folder / kCudaShim).c_str(), R_OK) == 0)
       shims.cuda = (folder / kCudaShim).lexically_normal();
+    if (shims.hsa.empty() && ::access((folder / kHsaShim).c_str(), R_OK) == 0)
+      shims.hsa = (folder / kHsaShim).lexically_normal();
   }
-  if (!shims.layer_folder.empty() || !shims.cuda.empty()) return shims;
-  return fail(ErrorCode::environment, fmt::format("no {} and no {} beside {}", kManifest, kCudaShim, here.string()),
-              "build the shims (ninja VkLayer_klab_capture klab_cuda), or install them to ../lib/klab");
+  if (!shims.layer_folder.empty() || !shims.cuda.empty() || !shims.hsa.empty()) return shims;
+  return fail(ErrorCode::environment,
+              fmt::format("no {}, no {} and no {} beside {}", kManifest, kCudaShim, kHsaShim, here.string()),
+              "build the shims (ninja VkLayer_klab_capture klab_cuda klab_hsa), or install them to ../lib/klab");
 }
 
 std::map<std::string, std::optional<std::string>> layer_environment(
@@ -113,6 +118,25 @@ std::map<std::string, std::optional<std::string>> cuda_environment(
     return {};
   }
   return {{kCudaVariable, shim.string()}};
+}
+
+std::map<std::string, std::optional<std::string>> hsa_environment(
+    const fs::path& shim, const std::function<std::optional<std::string>(const std::string&)>& get) {
+  std::map<std::string, std::optional<std::string>> set;
+  // The runtime splits at blanks, and takes a backslash before what is meant as it is.
+  std::string name;
+  for (const char c : shim.string()) {
+    if (c == ' ' || c == '"' || c == '\\') name += '\\';
+    name += c;
+  }
+  const auto before = get(kHsaVariable);
+  if (!before || before->empty())
+    set[kHsaVariable] = name;
+  else if ((" " + *before + " ").find(" " + name + " ") == std::string::npos)
+    set[kHsaVariable] = *before + " " + name;
+  // Newer runtimes hand their tables to rocprofiler-register, and then load no library of this variable.
+  if (!get("HSA_TOOLS_DISABLE_REGISTER")) set["HSA_TOOLS_DISABLE_REGISTER"] = "1";
+  return set;
 }
 
 Result<Rendezvous> Rendezvous::create() {
@@ -164,6 +188,8 @@ Result<Child> start_target(const Target& target, const Shims& shims, const fs::p
     for (auto& [name, value] : layer_environment(shims.layer_folder, get)) options.environment[name] = value;
   if (!shims.cuda.empty())
     for (auto& [name, value] : cuda_environment(shims.cuda, get, warnings)) options.environment[name] = value;
+  if (!shims.hsa.empty())
+    for (auto& [name, value] : hsa_environment(shims.hsa, get)) options.environment[name] = value;
   options.environment[KLAB_SOCKET_VARIABLE] = socket.string();
   Fd null(::open("/dev/null", O_WRONLY | O_CLOEXEC));
   options.out = target.quiet ? null.get() : 2;  // our own stdout carries results

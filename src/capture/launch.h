@@ -16,6 +16,7 @@ namespace klab::capture {
 struct Shims {
   fs::path layer_folder;  // of VkLayer_klab_capture.json and its library
   fs::path cuda;          // libklab_cuda.so
+  fs::path hsa;           // libklab_hsa.so
 };
 /// Errors: environment when there is none at all, naming where it was looked for.
 Result<Shims> find_shims();
@@ -30,6 +31,11 @@ std::map<std::string, std::optional<std::string>> layer_environment(
 std::map<std::string, std::optional<std::string>> cuda_environment(
     const fs::path& shim, const std::function<std::optional<std::string>(const std::string&)>& get,
     std::vector<std::string>& warnings);
+
+/// The variables that make the HSA runtime load our shim after the tools that the user already has, by the way that
+/// every version of it still knows.
+std::map<std::string, std::optional<std::string>> hsa_environment(
+    const fs::path& shim, const std::function<std::optional<std::string>(const std::string&)>& get);
 
 /// A listening SOCK_SEQPACKET socket in a folder of its own (0700), removed on destruction. Folders of a klab
 /// that died are swept when one is made.

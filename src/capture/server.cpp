@@ -62,6 +62,10 @@ std::size_t fixed_size(std::uint32_t type) {
       return sizeof(klab_attribute);
     case KLAB_TEXTURE:
       return sizeof(klab_texture);
+    case KLAB_DEVICE_DETAIL:
+      return sizeof(klab_device_detail);
+    case KLAB_AQL:
+      return sizeof(klab_aql);
     default:
       return 0;
   }
@@ -108,6 +112,10 @@ Status on_device(Process& p, std::span<const std::byte> packet) {
       d.api = "cuda";
       d.api_version = fmt::format("{}.{}", r.api_version / 1000, r.api_version % 1000 / 10);
       break;
+    case KLAB_API_HIP:
+      d.api = "hip";
+      d.api_version = fmt::format("{}.{}", r.api_version / 1000, r.api_version % 1000);
+      break;
     default:
       return bad("a device of an API that is not known");
   }
@@ -115,6 +123,17 @@ Status on_device(Process& p, std::span<const std::byte> packet) {
   d.type = device_type(r.type);
   d.vendor_id = r.vendor_id, d.device_id = r.device_id;
   p.devices[r.device] = std::move(d);
+  return {};
+}
+
+Status on_device_detail(Process& p, std::span<const std::byte> packet) {
+  const auto r = fixed<klab_device_detail>(packet);
+  std::vector<std::string> texts;
+  const auto device = p.devices.find(r.device);
+  if (device == p.devices.end() || !read_texts(packet, sizeof r, {r.arch_length, r.address_length}, texts))
+    return bad("details of a device that do not parse");
+  device->second.arch = texts[0];
+  if (device->second.uuid.empty()) device->second.uuid = texts[1];
   return {};
 }
 
@@ -290,6 +309,8 @@ class Server {
         return bad("HELLO twice");
       case KLAB_DEVICE:
         return on_device(p, packet);
+      case KLAB_DEVICE_DETAIL:
+        return on_device_detail(p, packet);
       case KLAB_KERNEL: {
         KLAB_TRY_VOID(on_kernel(p, packet));
         return sink_.message(p, header, packet);

@@ -179,7 +179,7 @@ Result<import::DispatchList> trace(const Target& target, const OnProgress& progr
     list.warnings.push_back(
         fmt::format("{} processes dispatched; n-th is counted in each of them", with_rows));
   if (ended.processes.empty())
-    list.warnings.push_back("the program neither created a Vulkan instance nor initialised CUDA");
+    list.warnings.push_back("the program neither created a Vulkan instance nor initialised CUDA or HIP");
   else if (list.rows.empty())
     list.warnings.push_back("the program dispatched nothing");
   if (ended.status.signal != 0)

@@ -2,6 +2,8 @@
 // capture, inspect, bundle pack|unpack.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/units.h"
 #include "bundle/pack.h"
 #include "cli/cli.h"
@@ -213,11 +215,14 @@ int do_inspect(Cli& cli, const InspectOptions& o) {
     const bundle::Dispatch& d = m.dispatches[i];
     fmt::print("\ndispatch {}: {} ({}, execution {})\n  grid {}, block {}", i, cli.bold(d.name), d.call,
                d.nth, dimensions(d.grid), dimensions(d.block));
-    if (m.device.api == "cuda") {
+    if (m.device.api == "cuda" || m.device.api == "hip") {
+      if (d.threads[0] != 0) fmt::print(" ({} work-items)", dimensions(d.threads));
       if (d.cluster[0] != 0) fmt::print(", cluster {}", dimensions(d.cluster));
       fmt::print(
-          ", {} of dynamic shared memory\n  {} argument(s) in {} bytes, {} texture or surface object(s)\n",
+          ", {} of dynamic shared memory\n  {} argument(s) in {} bytes, {} of them hidden, {} texture or surface "
+          "object(s)\n",
           format_bytes(d.dynamic_shared_bytes), d.argument_layout.size(), d.arguments.size(),
+          std::count_if(d.argument_layout.begin(), d.argument_layout.end(), [](const auto& a) { return a.hidden(); }),
           d.textures.size());
       for (const bundle::LaunchAttribute& a : d.attributes)
         fmt::print("  attribute {} = {}\n", a.name, a.value);

@@ -125,6 +125,9 @@ void print_cuda(const Cli& cli, const Json& built) {
                figure(&compile::KernelFacts::local_bytes, true),
                figure(&compile::KernelFacts::shared_bytes, true),
                figure(&compile::KernelFacts::code_bytes, true));
+    if (k.scalar_registers)
+      fmt::print("  scalar registers {}, spilled registers {} vector, {} scalar; waves of {}\n", *k.scalar_registers,
+                 k.vector_spills.value_or(0), k.scalar_spills.value_or(0), k.wavefront_size);
     if (k.spill_store_bytes)
       fmt::print("  spills: {} stored, {} loaded per thread\n", format_bytes(*k.spill_store_bytes),
                  format_bytes(k.spill_load_bytes.value_or(0)));
@@ -339,7 +342,7 @@ void add_build(Cli& cli, CLI::App* build, bool of_session) {
     build->add_option("bundle", build_options->common.bundle, "NAME.klab")->required();
   build->add_option(
       "--source", build_options->source,
-      ".comp, .glsl, .spv, .spvasm; .cu, .cuh, .ptx, .cubin; without it only the launch differs");
+      ".comp, .glsl, .spv, .spvasm; .cu, .cuh, .ptx, .cubin; .hip, .cpp, .hsaco; without it only the launch differs");
   build->add_option("--name", build_options->name, "name of the variant (default: the file's)");
   add_compiler_options(build, build_options->common);
   build->add_option("-O,--optimisation", build_options->optimisation, "none, size or performance")
@@ -350,7 +353,7 @@ void add_build(Cli& cli, CLI::App* build, bool of_session) {
   ops::CudaBuild& cuda = build_options->cuda;
   build->add_option("--compiler", cuda.compiler, "CUDA: auto (NVRTC where it can, else nvcc), nvrtc or nvcc")
       ->check(CLI::IsMember({"auto", "nvrtc", "nvcc"}));
-  build->add_option("--arch", cuda.arch, "CUDA: architecture, sm_90a (default: the captured device's)");
+  build->add_option("--arch", cuda.arch, "CUDA, HIP: architecture, sm_90a or gfx90a (default: the captured device's)");
   build->add_option("--kernel", cuda.kernel,
                     "CUDA: the kernel that takes the captured one's place, 'saxpy<float, 4>'");
   build->add_option("--std", cuda.standard, "CUDA: language standard, c++17");

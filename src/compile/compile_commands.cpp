@@ -95,7 +95,7 @@ ProjectOptions options_of_command(const std::vector<std::string>& argv, const fs
       }
     } else if (value_of({"-arch", "--gpu-architecture", "-gencode", "--generate-code", "-code", "--gpu-code",
                          "-o", "--output-file", "-MF", "-MT", "-MQ", "-x", "--x", "-t", "--threads",
-                         "--options-file", "-optf"},
+                         "--options-file", "-optf", "--offload-arch", "--cuda-gpu-arch", "--rocm-path"},
                         false, value)) {
       for (std::size_t k = first; k <= i; ++k) result.ignored.push_back(argv[k]);
     } else if (value_of(

@@ -25,7 +25,7 @@ constexpr char kHelp[] =
     "  klab-compile --serve    one request a line, one answer a line, until the end of stdin\n"
     "\n"
     "verb      compile (to \"output\"), reflect, disassemble, tools, batch\n"
-    "language  glsl, spirv (.spv, or .spvasm text), cuda, ptx, cubin\n"
+    "language  glsl, spirv (.spv, or .spvasm text), cuda, ptx, cubin, hip, hsaco\n"
     "options   include_folders, defines, optimisation (none, size, performance),\n"
     "          target (vulkan1.2 or vulkan1.2,spv1.5), entry_point, debug_info;\n"
     "          CUDA: arch (sm_90a), compiler (auto, nvrtc, nvcc), standard, kernel, fast_math, line_info,\n"

@@ -84,6 +84,11 @@ void to_json(Json& j, const KernelFacts& v) {
            {"cluster", v.cluster},
            {"cooperative", v.cooperative}};
   put(j, "registers", v.registers);
+  put(j, "scalar_registers", v.scalar_registers);
+  put(j, "accumulation_registers", v.accumulation_registers);
+  put(j, "vector_spills", v.vector_spills);
+  put(j, "scalar_spills", v.scalar_spills);
+  if (v.wavefront_size != 0) j["wavefront_size"] = v.wavefront_size;
   put(j, "max_registers", v.max_registers);
   put(j, "min_stack_bytes", v.min_stack_bytes);
   put(j, "spill_store_bytes", v.spill_store_bytes);
@@ -106,6 +111,11 @@ void from_json(const Json& j, KernelFacts& v) {
   read_optional(j, "cluster", v.cluster);
   read_optional(j, "cooperative", v.cooperative);
   get(j, "registers", v.registers);
+  get(j, "scalar_registers", v.scalar_registers);
+  get(j, "accumulation_registers", v.accumulation_registers);
+  get(j, "vector_spills", v.vector_spills);
+  get(j, "scalar_spills", v.scalar_spills);
+  read_optional(j, "wavefront_size", v.wavefront_size);
   get(j, "max_registers", v.max_registers);
   get(j, "min_stack_bytes", v.min_stack_bytes);
   get(j, "spill_store_bytes", v.spill_store_bytes);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is known of CUDA code without running it: kernels and their figures, module variables, instruction
+// What is known of CUDA or HIP code without running it: kernels and their figures, module variables, instruction
 // counts. Not here: reading it out of foreign bytes (cubin/, ptx/), occupancy (occupancy.h).
 #pragma once
 #include <array>
@@ -33,7 +33,10 @@ struct InstructionMix {
 /// One kernel. Empty optionals: the code object does not say.
 struct KernelFacts {
   std::string name, demangled;
-  std::optional<std::uint32_t> registers;        // per thread
+  std::optional<std::uint32_t> registers;        // per thread; HIP: vector registers
+  std::optional<std::uint32_t> scalar_registers, accumulation_registers;  // HIP
+  std::optional<std::uint32_t> vector_spills, scalar_spills;              // HIP: registers
+  std::uint32_t wavefront_size = 0;                                       // HIP
   std::optional<std::uint32_t> max_registers;    // that the compiler was allowed
   std::uint64_t local_bytes = 0;                 // stack frame per thread, its callees not counted
   std::optional<std::uint64_t> min_stack_bytes;  // with callees; recursion is not in it
@@ -61,8 +64,8 @@ struct ModuleVariable {
 };
 
 struct CudaFacts {
-  std::string format;     // "cubin", "ptx"
-  std::string arch;       // "sm_90a"; of PTX its .target
+  std::string format;     // "cubin", "ptx", "hsaco"
+  std::string arch;       // "sm_90a"; of PTX its .target; "gfx90a:xnack-"
   std::string made_by;    // "ptxas, Cuda compilation tools, release 13.0, V13.0.88", or empty
   std::string made_with;  // the assembler's options, or empty
   std::string ptx_version;

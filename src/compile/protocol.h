@@ -36,8 +36,8 @@ struct Options {
   std::string entry_point = "main";          // CUDA: the mangled name
   bool debug_info = false;
 
-  // CUDA.
-  std::string arch;               // "sm_90a"
+  // CUDA, HIP.
+  std::string arch;               // "sm_90a", "gfx90a:xnack-"
   std::string compiler = "auto";  // "nvrtc", "nvcc", or "auto": NVRTC where it can
   std::string standard;           // "c++17"; empty: the compiler's own
   std::string kernel;             // expression that names the kernel; empty: from entry_point
@@ -100,7 +100,7 @@ void from_json(const Json& j, Reflection& v);
 struct Request {
   std::string verb = "compile";  // "compile", "reflect", "disassemble", "ptx", "tools", "batch"
   std::string language =
-      "glsl";               // "glsl", "spirv" (given directly: validated and copied), "cuda", "ptx", "cubin"
+      "glsl";               // "glsl", "spirv" (given directly: validated and copied), "cuda", "ptx", "cubin", "hip", "hsaco"
   std::string source;       // path
   std::string source_text;  // used in place of the file's content when not empty (`source` still names it)
                             // bytes that are not UTF-8 travel as hexadecimal "source_bytes"
@@ -123,7 +123,7 @@ void from_json(const Json& j, Dependency& v);
 
 /// A compiler or inspection tool of this machine (verb "tools").
 struct Tool {
-  std::string name;     // "NVRTC", "nvcc", "ptxas", "nvdisasm", "cuobjdump"
+  std::string name;     // "NVRTC", "nvcc", "ptxas", "nvdisasm", "cuobjdump", "hipcc"
   std::string path;     // empty: not found
   std::string version;  // "13.0.88"
   std::string problem;  // why it cannot be used, and what would help
@@ -143,7 +143,7 @@ struct Answer {
   std::vector<Dependency> dependencies;
   bool cached = false;  // nothing was compiled (compile/cache.h)
   Reflection reflection;
-  std::optional<CudaFacts> cuda;  // of CUDA code
+  std::optional<CudaFacts> cuda;  // of CUDA or HIP code
   std::string entry_point;   // CUDA: the kernel's name in this code; it may differ from the one asked for
   std::string why_compiler;  // why this compiler, when it is not the first choice
   bool nvrtc_refused =

@@ -36,7 +36,7 @@ Result<std::string> source_text(const Request& request) {
 Result<Words> compile_words(const Request& request, Answer& answer) {
   if (request.language != "glsl" && request.language != "spirv")
     return fail(ErrorCode::usage, fmt::format("unknown language \"{}\"", request.language),
-                "glsl, spirv, cuda, ptx or cubin");
+                "glsl, spirv, cuda, ptx, cubin, hip or hsaco");
   if (request.language == "glsl" && has_stage_suffix(request.source))
     return fail(ErrorCode::unsupported, fmt::format("{} is not a compute shader", request.source),
                 "name it .comp, or say #pragma shader_stage(compute)");
@@ -107,7 +107,8 @@ void stay_warm(const fs::path& folder) { keep_precompiled_headers(folder); }
 
 Answer serve(const Request& request) {
   Answer answer;
-  const bool cuda = request.language == "cuda" || request.language == "ptx" || request.language == "cubin";
+  const bool cuda = request.language == "cuda" || request.language == "ptx" || request.language == "cubin" ||
+                    request.language == "hip" || request.language == "hsaco";
   if (!cuda) answer.compiler = fmt::format("{}, {}", glsl_version(), tools_version());
   if (request.verb == "batch") {
     for (const Request& one : request.batch)

@@ -97,6 +97,7 @@ struct LaunchSpec {
   // binding becomes a pointer argument, in order, and push_constants follow as one argument by value. Its block is
   // kernels::kThreads where none is given.
   bundle::Dim3 block{0, 0, 0}, cluster{0, 0, 0};
+  bundle::Dim3 threads{0, 0, 0};     // HIP: the grid in work-items, when the last blocks are partial; 0: grid times block
   std::vector<std::byte> arguments;  // the whole parameter buffer
   std::vector<bundle::Argument> argument_layout;
   std::vector<bundle::LaunchAttribute> attributes;

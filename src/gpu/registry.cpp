@@ -9,6 +9,9 @@
 #ifdef KLAB_GPU_CUDA
 #include "gpu/cuda/cuda.h"
 #endif
+#ifdef KLAB_GPU_HIP
+#include "gpu/hip/hip.h"
+#endif
 #ifdef KLAB_GPU_FAKE
 #include "gpu/fake/fake.h"
 #endif
@@ -24,6 +27,9 @@ std::span<const std::unique_ptr<Api>> apis() {
 #endif
 #ifdef KLAB_GPU_CUDA
     all->push_back(make_cuda());
+#endif
+#ifdef KLAB_GPU_HIP
+    all->push_back(make_hip());
 #endif
 #ifdef KLAB_GPU_FAKE
     all->push_back(make_fake());
@@ -43,6 +49,7 @@ Result<Api*> find_api(std::string_view name) {
               fmt::format("this build has no GPU API \"{}\"; it has: {}", name, names.empty() ? "none" : names),
               name == "vulkan" ? "build with libvulkan-dev, spirv-tools and spirv-headers installed"
               : name == "cuda" ? "build with CUDA 12.4 or newer installed (nvcc and cuda.h)"
+              : name == "hip"  ? "build with libhsa-runtime-dev and a clang for AMD GPUs installed (hipcc has one)"
                                : "");
 }
 

@@ -35,7 +35,14 @@ struct Fp16 {
   using Value = Half2;
   static constexpr u32 kOperations = 4;
   static KLAB_INLINE Value from(float v) { return Half2{static_cast<_Float16>(v), static_cast<_Float16>(v)}; }
-  static KLAB_INLINE Value step(Value x, Value m, Value a) { return __builtin_elementwise_fma(x, m, a); }
+  static KLAB_INLINE Value step(Value x, Value m, Value a) {
+#if __has_builtin(__builtin_elementwise_fma)
+    return __builtin_elementwise_fma(x, m, a);
+#else
+#pragma clang fp contract(fast)
+    return x * m + a;
+#endif
+  }
   static KLAB_INLINE u32 bits(Value v) { return __builtin_bit_cast(u32, v); }
 };
 // Four products and their sum, as the names of the instructions differ by generation.

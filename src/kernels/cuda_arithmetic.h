@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one thread of each CUDA kernel does, without CUDA: klab.cu calls it on a GPU, the unit test on the
+// What one thread of each CUDA or HIP kernel does, without either: klab.cu calls it on a GPU, the unit test on the
 // host. The hash is that of hash_common.glsl and of hash_on_host() in kernels.cpp: change all together.
 #pragma once
-#ifdef __CUDACC__
+#if defined(__CUDACC__) || defined(__HIP__)
 #define KLAB_DEVICE __device__ __forceinline__
 #else
 #define KLAB_DEVICE inline
@@ -96,12 +96,12 @@ KLAB_DEVICE void hash_share(const Chunk* chunks, int count, u32 lane, u32 lanes,
     if (count == kTogether) {
       for (u32 i = lane; i < quads; i += lanes) {
         Quad q[kTogether];
-#ifdef __CUDACC__
+#if defined(__CUDACC__) || defined(__HIP__)
 #pragma unroll
 #endif
         for (int c = 0; c < kTogether; ++c) q[c] = reinterpret_cast<const Quad*>(chunks[c].data)[i];
         const Key k0 = key_of(4 * i), k1 = key_of(4 * i + 1), k2 = key_of(4 * i + 2), k3 = key_of(4 * i + 3);
-#ifdef __CUDACC__
+#if defined(__CUDACC__) || defined(__HIP__)
 #pragma unroll
 #endif
         for (int c = 0; c < kTogether; ++c) {
@@ -264,6 +264,21 @@ KLAB_DEVICE void flush_share(u32* data, u32 words, u32 value, u32 lane, u32 lane
     }
   }
   for (u32 i = 4 * quads + lane; i < words; i += lanes) data[i] = data[i] * 0x9e3779b1u + value;
+}
+
+KLAB_DEVICE void copy_share(unsigned char* to, const unsigned char* from, u64 size, u64 lane, u64 lanes) {
+  u64 done = 0;
+  const u64 alignment = address_of(to) | address_of(from);
+  if ((alignment & 15) == 0) {
+    done = size / 16 * 16;
+    for (u64 i = lane; i < size / 16; i += lanes)
+      reinterpret_cast<Quad*>(to)[i] = reinterpret_cast<const Quad*>(from)[i];
+  } else if ((alignment & 3) == 0) {
+    done = size / 4 * 4;
+    for (u64 i = lane; i < size / 4; i += lanes)
+      reinterpret_cast<u32*>(to)[i] = reinterpret_cast<const u32*>(from)[i];
+  }
+  for (u64 i = done + lane; i < size; i += lanes) to[i] = from[i];
 }
 
 /// `data`: start of the window. Bytes past `size` are not touched.

@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <cstring>
+#include <string>
 
 #include "kernels/calibration.h"
 
@@ -22,6 +23,12 @@ namespace cuda_code {
 }
 namespace cuda_calibration {
 #include "kernels_calibrate.inc"
+}
+#endif
+
+#ifdef KLAB_KERNELS_HIP
+namespace hip_code_objects {
+#include "kernels_hip.inc"
 }
 #endif
 
@@ -85,6 +92,16 @@ std::span<const std::byte> cuda_calibration_fatbin() {
 #else
   return {};
 #endif
+}
+
+std::span<const std::byte> hip_code([[maybe_unused]] std::string_view arch, [[maybe_unused]] bool calibration) {
+#ifdef KLAB_KERNELS_HIP
+  const std::string name =
+      std::string(calibration ? "calibrate_" : "klab_") + std::string(arch.substr(0, arch.find(':')));
+  for (const Embedded& e : hip_code_objects::kEmbedded)
+    if (e.name == name) return std::as_bytes(std::span(e.bytes, e.size));
+#endif
+  return {};
 }
 
 Hash hash_on_host(std::span<const std::byte> bytes) {

@@ -20,6 +20,10 @@ inline constexpr std::string_view kToolKernels[] = {"hash",  "hash_address", "co
 /// CUDA fat binary of all tools (klab.cu; entry points "klab_NAME", and "klab_hash_finish", "klab_gate"
 /// that only gpu/cuda launches); an empty span in a build without nvcc.
 std::span<const std::byte> cuda_fatbin();
+/// HIP code object of all tools, or of all calibration kernels, for the processor of `arch` ("gfx90a:sramecc+:xnack-"); an
+/// empty span when this build has none for it. Entry points as in cuda_fatbin(), and "klab_copy", "klab_fill",
+/// "klab_gws_init" that only gpu/hip launches.
+std::span<const std::byte> hip_code(std::string_view arch, bool calibration);
 
 /// Largest chunk of the hash kernels and window of one compare, flush or poison launch. Mesa's CPU driver
 /// silently ends a shader's loops after 65,535 rounds, so more would be cut short there.

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Klab's kernels for CUDA. Interface: kernels.h; how they are launched (grid, second pass): gpu/cuda/builtin.cpp.
+// Klab's kernels for CUDA and HIP. Interface: kernels.h; how they are launched (grid, second pass): gpu/builtin_plan.
 // A hash takes two passes: `lanes` of several blocks add up shares of a chunk, then one warp a chunk finishes.
+#if defined(__HIP__)
+#include "hip_device.cuh"
+#endif
 #include "cuda_arithmetic.h"
 
 using namespace klab::kernels::cuda;
@@ -166,6 +169,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) klab_patch(const PatchEnt
     patch_one(entries[i], push.back != 0);
 }
 
+#if !defined(__HIP__)
 /// Cycles and nanoseconds of each multiprocessor, by whichever of its blocks comes last.
 extern "C" __global__ void __launch_bounds__(kThreads) klab_clock(ulonglong2* readings, ClockPush push) {
   if (threadIdx.x != 0) return;
@@ -186,3 +190,24 @@ extern "C" __global__ void klab_gate(const volatile u32* flag, u32 value, u64 li
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
   } while (now - start < limit_ns);
 }
+
+#else
+
+/// Bytes from one place to another; they do not overlap.
+extern "C" __global__ void __launch_bounds__(kThreads)
+    klab_copy(unsigned char* to, const unsigned char* from, u64 size) {
+  copy_share(to, from, size, blockIdx.x * u64{kThreads} + threadIdx.x, gridDim.x * u64{kThreads});
+}
+
+extern "C" __global__ void __launch_bounds__(kThreads) klab_fill(u32* to, u64 value, u64 size) {
+  for (u64 i = blockIdx.x * u64{kThreads} + threadIdx.x; i < size / 4; i += gridDim.x * u64{kThreads})
+    to[i] = static_cast<u32>(value);
+}
+
+// Those after them meet in memory.
+#if defined(__gfx900__) || defined(__gfx906__) || defined(__gfx908__) || defined(__GFX10__) || \
+    defined(__gfx1010__) || defined(__gfx1030__) || defined(__gfx1031__) || defined(__gfx1032__)
+/// Tells the barrier of a cooperative launch how many blocks there are besides one.
+extern "C" __global__ void klab_gws_init(u32 others) { __builtin_amdgcn_ds_gws_init(others, 0); }
+#endif
+#endif

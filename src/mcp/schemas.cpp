@@ -137,7 +137,7 @@ Json action_properties() {
       {"counters", texts("run: hardware counters by the vendor's names, or \"default\"")},
       {"source", text("build, run, compare: a source file within the allowed folders")},
       {"source_text", text("build, run, compare: the variant's source itself", 8u << 20)},
-      {"language", one_of("of source_text", {"glsl", "spirv", "cuda", "ptx"})},
+      {"language", one_of("of source_text", {"glsl", "spirv", "cuda", "ptx", "hip"})},
       {"name", text("the variant's name", 128)},
       {"defines", texts("NAME or NAME=VALUE")},
       {"include_folders", texts("for #include, within the allowed folders")},

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/ids.h"
+#include "bundle/hsaco.h"
 #include "compile/cache.h"
 #include "compile/protocol.h"
 #include "ops/build_cuda.h"
@@ -108,7 +109,7 @@ Result<replay::LaunchOverride> parse_launch(const LaunchText& text, const compil
   if (!api.empty() && api != "vulkan" &&
       !(text.spec_constants.empty() && text.push_constants.empty() && text.subgroup_size == 0))
     return fail(ErrorCode::usage, "specialization constants, push constants and subgroup sizes are Vulkan's",
-                "CUDA launches take --grid, --block, --cluster, --dynamic-shared and --attribute");
+                "CUDA and HIP launches take --grid, --block, --cluster, --dynamic-shared and --attribute");
   if (!text.grid.empty()) {
     KLAB_TRY(launch.grid, parse_dim(text.grid, "grid"));
   }
@@ -182,6 +183,8 @@ void merge_launch(replay::LaunchOverride& launch, const replay::LaunchOverride& 
 }
 
 std::string kind_of_code(std::string_view bytes) {
+  const auto raw = std::as_bytes(std::span(bytes));
+  if (bundle::looks_like_hsaco(raw) || bundle::looks_like_offload_bundle(raw)) return "hsaco";
   if (bytes.starts_with("\x7f"
                         "ELF"))
     return "cubin";
@@ -361,7 +364,7 @@ Result<SavePreview> preview_save(Lab& lab, const SaveRequest& request) {
   SavePreview preview;
   KLAB_TRY(preview.variant, store->variant(opened.id, request.variant));
   const session::VariantRow& v = preview.variant;
-  if ((v.language != "glsl" && v.language != "cuda" && v.language != "ptx") || v.source_copy.empty())
+  if ((v.language != "glsl" && v.language != "cuda" && v.language != "ptx" && v.language != "hip") || v.source_copy.empty())
     return fail(ErrorCode::usage, fmt::format("variant {} has no source text to save", v.name),
                 "only a variant built from a source file can be saved; launch overrides belong in the "
                 "program that dispatches");

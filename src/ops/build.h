@@ -68,7 +68,7 @@ struct CudaBuild {
 
 struct BuildRequest {
   fs::path bundle;
-  fs::path source;   // .comp/.glsl, .spv, .spvasm; .cu/.cuh, .ptx, .cubin; empty: only the launch differs
+  fs::path source;   // .comp/.glsl, .spv, .spvasm; .cu/.cuh, .ptx, .cubin; .hip, .cpp, .hsaco; empty: only the launch differs
   std::optional<std::string> text;  // built in place of what the file holds now; `source` still names it
   std::string name;  // empty: the source's stem
   std::optional<compile::Options> options;               // empty: those of the selected source, else defaults
@@ -116,7 +116,7 @@ struct CodeFacts {
   std::optional<compile::CudaFacts> cuda;
 };
 Result<CodeFacts> reflect_code(Lab& lab, const fs::path& code, bool instructions = false);
-/// "spirv", "cubin" or "ptx", by content.
+/// "spirv", "cubin", "ptx" or "hsaco", by content.
 std::string kind_of_code(std::string_view bytes);
 
 struct SaveRequest {

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "bundle/hsaco.h"
 #include "compile/cache.h"
 #include "compile/compile_commands.h"
 
@@ -104,7 +105,8 @@ Status add_project_options(const BuildRequest& request, const session::VariantRo
 
 }  // namespace
 
-std::string cuda_language(const fs::path& source, std::string_view text) {
+std::string cuda_language(const bundle::Manifest& manifest, const fs::path& source, std::string_view text) {
+  if (is_hip(manifest)) return kind_of_code(text) == "hsaco" || source.extension() == ".hsaco" ? "hsaco" : "hip";
   if (text.starts_with("\x7f"
                        "ELF"))
     return "cubin";
@@ -120,10 +122,11 @@ Result<CudaBaseline> cuda_baseline(Lab& lab, const OpenBundle& opened, bool inst
   CudaBaseline baseline;
   KLAB_TRY(CodeFacts facts,
            reflect_code(lab, opened.reader.path() / manifest.code[dispatch.code].file, instructions));
-  if (!facts.cuda) return fail(ErrorCode::invalid_data, "the captured code is neither a cubin nor PTX");
+  if (!facts.cuda) return fail(ErrorCode::invalid_data, "the captured code is no cubin, PTX or HSACO");
   baseline.facts = std::move(*facts.cuda);
   if (const compile::KernelFacts* k = baseline.facts.kernel(dispatch.entry_point)) baseline.kernel = *k;
-  for (const bundle::Argument& a : dispatch.argument_layout) baseline.layout.push_back({a.offset, a.size});
+  for (const bundle::Argument& a : dispatch.argument_layout)
+    if (!a.hidden()) baseline.layout.push_back({a.offset, a.size});
   baseline.layout_known = !dispatch.argument_layout.empty();
   if (!baseline.layout_known && baseline.kernel && baseline.kernel->parameters) {
     baseline.layout = *baseline.kernel->parameters;
@@ -133,6 +136,13 @@ Result<CudaBaseline> cuda_baseline(Lab& lab, const OpenBundle& opened, bool inst
 }
 
 Result<std::string> cuda_arch(const bundle::Manifest& manifest, const compile::CudaFacts& captured) {
+  if (is_hip(manifest)) {
+    const std::string& arch = manifest.device.arch.empty() ? captured.arch : manifest.device.arch;
+    if (arch.empty())
+      return fail(ErrorCode::invalid_data, "neither the bundle's device nor its code says for which processor",
+                  "say it with --arch, for example --arch gfx1030");
+    return arch;
+  }
   const std::uint32_t device = manifest.device.device_id;
   const auto arch = compile::parse_arch(captured.arch);
   if (device == 0) {
@@ -161,8 +171,9 @@ CudaReport cuda_report(const OpenBundle& opened, const CudaBaseline& baseline,
   const bundle::Dim3 block = launch.block.value_or(dispatch.block);
   const std::uint32_t shared = launch.dynamic_shared_bytes.value_or(dispatch.dynamic_shared_bytes);
   const auto threads = static_cast<std::uint32_t>(std::min<std::uint64_t>(threads_of(block), 1u << 20));
-  if (kernel && block[0] != 0) report.occupancy = compile::occupancy(*kernel, device, threads, shared);
-  if (baseline.kernel && dispatch.block[0] != 0)
+  const bool hip = is_hip(manifest);  // no source for how its registers are handed out
+  if (!hip && kernel && block[0] != 0) report.occupancy = compile::occupancy(*kernel, device, threads, shared);
+  if (!hip && baseline.kernel && dispatch.block[0] != 0)
     report.baseline_occupancy = compile::occupancy(
         *baseline.kernel, device,
         static_cast<std::uint32_t>(std::min<std::uint64_t>(threads_of(dispatch.block), 1u << 20)),
@@ -190,13 +201,16 @@ Status build_cuda(Lab& lab, const OpenBundle& opened, const BuildRequest& reques
   const bundle::Manifest& manifest = opened.reader.manifest();
   const bundle::Dispatch& dispatch = manifest.dispatches[0];
   KLAB_TRY(const CudaBaseline baseline, cuda_baseline(lab, opened, request.instructions));
-  row.language = cuda_language(request.source, text);
+  row.language = cuda_language(manifest, request.source, text);
+  const bool hip = is_hip(manifest);
   compile::Options& o = row.options;
   CudaReport project;
-  if (row.language == "cuda" && (o.arch.empty() || !request.cuda.compile_commands.empty()))
+  if ((row.language == "cuda" || row.language == "hip") && (o.arch.empty() || !request.cuda.compile_commands.empty()))
     KLAB_TRY_VOID(add_project_options(request, row, o, project));
   const CudaBuild& c = request.cuda;
-  if (!c.arch.empty()) {
+  if (!c.arch.empty() && hip) {
+    o.arch = c.arch;
+  } else if (!c.arch.empty()) {
     KLAB_TRY(const compile::Arch arch, compile::parse_arch(c.arch));
     o.arch = fmt::format("sm_{}{}", arch.number, arch.suffix);
   } else if (o.arch.empty()) {
@@ -211,20 +225,21 @@ Status build_cuda(Lab& lab, const OpenBundle& opened, const BuildRequest& reques
   o.extra.insert(o.extra.end(), c.extra.begin(), c.extra.end());
   o.entry_point = dispatch.entry_point;
 
-  row.code = (folder / "code.cubin").string();
+  row.code = (folder / (hip ? "code.hsaco" : "code.cubin")).string();
+  const bool given = row.language == "cubin" || row.language == "hsaco";
   compile::Request job{.verb = "compile",
                        .language = row.language,
                        .source = request.source.string(),
                        .output = row.code,
                        .options = o};
-  if (row.language == "cubin")
+  if (given)
     job.source = row.source_copy;  // nothing to compile, and nothing that a cache would spare
   else
     job.source_text = text;
   // An edited copy elsewhere still finds the headers beside the original.
   if (!row.target_file.empty() && row.target_file != row.source_file)
     job.options.include_folders.push_back(fs::path(row.target_file).parent_path().string());
-  if (row.language == "cubin") {
+  if (given) {
     KLAB_TRY(built.compiler, lab.compiler().ask(job));
   } else {
     KLAB_TRY(built.compiler, compile::compile_cached(job, klab_cache() / "builds", 600, &lab.compiler()));
@@ -235,6 +250,11 @@ Status build_cuda(Lab& lab, const OpenBundle& opened, const BuildRequest& reques
   if (kernel == nullptr)
     return fail(ErrorCode::internal, "klab-compile named a kernel that is not in its facts");
   KLAB_TRY_VOID(check_layout(baseline, *kernel, dispatch.arguments.size(), request.source.string()));
+  if (hip && !manifest.device.arch.empty() && !bundle::arch_fits(facts.arch, manifest.device.arch))
+    return fail(ErrorCode::compile_failed,
+                fmt::format("{} is code for {}, which does not run on the captured device ({})",
+                            request.source.string(), facts.arch, manifest.device.arch),
+                "leave --arch out, or build the code object for that device");
   if (const auto arch = compile::parse_arch(facts.arch);
       arch && facts.format == "cubin" && !runs_on(*arch, manifest.device.device_id))
     return fail(ErrorCode::compile_failed,

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// What building a variant means for CUDA: architecture, options of the project, layout and variables checked
+// What building a variant means for CUDA and HIP: architecture, options of the project, layout and variables checked
 // against the capture. Not here: the verb (build.h), the compilers (compile/).
 #pragma once
 #include "ops/build.h"
 
 namespace klab::ops {
 
-inline bool is_cuda(const bundle::Manifest& manifest) { return manifest.device.api == "cuda"; }
+inline bool is_hip(const bundle::Manifest& manifest) { return manifest.device.api == "hip"; }
+/// CUDA or HIP: kernels take a parameter buffer, and their facts are compile::CudaFacts.
+inline bool is_cuda(const bundle::Manifest& manifest) { return manifest.device.api == "cuda" || is_hip(manifest); }
 
-/// "cuda", "ptx" or "cubin", by content, else by name.
-std::string cuda_language(const fs::path& source, std::string_view text);
+/// "cuda", "ptx" or "cubin", by content, else by name; for HIP "hip" or "hsaco".
+std::string cuda_language(const bundle::Manifest& manifest, const fs::path& source, std::string_view text);
 
 /// Facts of the captured code, and which kernel of it was captured.
 struct CudaBaseline {
@@ -20,7 +22,8 @@ struct CudaBaseline {
 };
 Result<CudaBaseline> cuda_baseline(Lab& lab, const OpenBundle& bundle, bool instructions);
 
-/// Architecture that code for the captured device is built for: "sm_90", "sm_90a" when the captured code was.
+/// Architecture that code for the captured device is built for: "sm_90", "sm_90a" when the captured code was;
+/// "gfx90a:sramecc+:xnack-".
 Result<std::string> cuda_arch(const bundle::Manifest& manifest, const compile::CudaFacts& captured);
 
 /// Compiles `row.source_copy` (whose text is `text`) into `folder` and fills in `row` and `built`. `options`

@@ -40,6 +40,14 @@ Check check_cuda() {
   return {"CUDA capture shim", Health::ok, fmt::format("{}, with {}", shim.string(), files.front()), ""};
 }
 
+Check check_hip() {
+  const fs::path shim = program_folder() / "libklab_hsa.so";
+  if (::access(shim.c_str(), R_OK) != 0)
+    return {"HIP capture shim", Health::warning, shim.string() + " is not there",
+            "HIP programs cannot be captured: build klab where the HSA runtime's headers are (libhsa-runtime-dev)"};
+  return {"HIP capture shim", Health::ok, shim.string(), ""};
+}
+
 Check check_store(Lab& lab) {
   auto store = lab.store();
   if (!store) return {"store", Health::missing, store.error().what, store.error().hint};
@@ -91,6 +99,8 @@ void check_cuda_tools(Lab& lab, std::vector<Check>& checks) {
       fix = "CUDA C++ variants then go through nvcc, which is slower; KLAB_NVRTC names a libnvrtc.so";
     else if (!usable && t.name == "nvcc")
       fix = "whole programs and files with host headers cannot be built; KLAB_NVCC names one";
+    else if (!usable && t.name == "hipcc")
+      fix = "HIP variants cannot be built; install hipcc, or KLAB_HIPCC names one";
     else if (!usable)
       fix = "PTX is left to nvJitLink or the driver; KLAB_PTXAS names one";
     checks.push_back({t.name, usable ? Health::ok : Health::warning, usable ? found(t) : t.problem, fix});
@@ -144,9 +154,8 @@ std::vector<Check> examine(Lab& lab) {
     }
   }
   checks.push_back(check_cuda());
+  checks.push_back(check_hip());
   check_cuda_tools(lab, checks);
-  checks.push_back(
-      {"HIP", Health::warning, "not in this version", "dispatches of HIP programs cannot be captured yet"});
   return checks;
 }
 

@@ -82,6 +82,7 @@ const char* ending_of(const std::string& language) {
   if (language == "glsl") return ".comp";
   if (language == "spirv") return ".spvasm";
   if (language == "cuda") return ".cu";
+  if (language == "hip") return ".hip";
   if (language == "ptx") return ".ptx";
   return nullptr;
 }

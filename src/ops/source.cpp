@@ -35,6 +35,8 @@ Result<OwnSource> own_source(Lab& lab, const OpenBundle& opened, std::uint32_t i
     while (!text.empty() && text.back() == '\0') text.pop_back();
     return OwnSource{std::move(text), {"", "ptx", "PTX as the program loaded it"}};
   }
+  if (is_hip(manifest))
+    return fail(ErrorCode::not_found, "AMD code objects hold no source", "klab source find looks for HIP C++");
   KLAB_TRY_VOID(opened.reader.code(dispatch.code));
   KLAB_TRY(compile::Answer answer,
            lab.compiler().ask(

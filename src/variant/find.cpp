@@ -366,7 +366,8 @@ double score_of(const Work& work) {
 
 Result<std::vector<Candidate>> find_source(const bundle::Reader& bundle, std::uint32_t dispatch,
                                            const FindRequest& request, compile::Compiler* warm) {
-  if (bundle.manifest().device.api == "cuda") return find_cuda_source(bundle, dispatch, request, warm);
+  if (bundle.manifest().device.api == "cuda" || bundle.manifest().device.api == "hip")
+    return find_cuda_source(bundle, dispatch, request, warm);
   KLAB_TRY(const Captured captured, look_at_capture(bundle, dispatch));
   KLAB_TRY(const Tree tree, walk_tree(request.root, request.max_files));
   const bundle::CodeObject& code = bundle.manifest().code[bundle.manifest().dispatches[dispatch].code];

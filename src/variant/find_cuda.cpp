@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file that defines a kernel of the captured name, in its namespaces, with as many parameters, is a
+// CUDA and HIP. A file that defines a kernel of the captured name, in its namespaces, with as many parameters, is a
 // candidate; one that compiles to the captured machine code is the source.
 #include "variant/find_cuda.h"
 
@@ -26,6 +26,7 @@ struct Wanted {
   std::size_t parameters = 0;
   bool parameters_known = false;
   std::string code_hash, arch;
+  bool hip = false;
 };
 
 // "a::b::k<1>" -> namespaces {a, b} and k.
@@ -53,17 +54,22 @@ Result<Wanted> look_at_capture(const bundle::Reader& bundle, std::uint32_t index
   Wanted wanted;
   wanted.entry_point = dispatch.entry_point;
   split(compile::name_expression(dispatch.entry_point), wanted);
-  wanted.parameters = dispatch.argument_layout.size();
+  wanted.hip = manifest.device.api == "hip";
+  wanted.parameters = static_cast<std::size_t>(
+      std::count_if(dispatch.argument_layout.begin(), dispatch.argument_layout.end(),
+                    [](const bundle::Argument& a) { return !a.hidden(); }));
   wanted.parameters_known = !dispatch.argument_layout.empty();
   compile::Request request{.verb = "reflect",
-                           .language = code.kind == "ptx" ? "ptx" : "cubin",
+                           .language = wanted.hip ? "hsaco" : code.kind == "ptx" ? "ptx" : "cubin",
                            .source = fs::absolute(bundle.path() / code.file).string()};
   KLAB_TRY(const compile::Answer answer, ask(warm, request, 60));
   const auto device = manifest.device.device_id;
-  if (device != 0) wanted.arch = fmt::format("sm_{}", device);
+  if (wanted.hip)
+    wanted.arch = !manifest.device.arch.empty() ? manifest.device.arch : answer.cuda ? answer.cuda->arch : "";
+  else if (device != 0) wanted.arch = fmt::format("sm_{}", device);
   if (!answer.cuda) return wanted;
   if (const auto arch = compile::parse_arch(answer.cuda->arch);
-      arch && (device == 0 || arch->number == device))
+      !wanted.hip && arch && (device == 0 || arch->number == device))
     wanted.arch = fmt::format("sm_{}{}", arch->number, arch->suffix);
   if (const compile::KernelFacts* k = answer.cuda->kernel(dispatch.entry_point)) {
     wanted.code_hash = k->code_hash;
@@ -124,9 +130,9 @@ void try_to_build(Work& work, const Wanted& wanted, const FindRequest& request, 
   std::string problem;
   for (const compile::Options& options : ways) {
     compile::Request build{.verb = "compile",
-                           .language = "cuda",
+                           .language = wanted.hip ? "hip" : "cuda",
                            .source = file.path.string(),
-                           .output = (scratch / "candidate.cubin").string(),
+                           .output = (scratch / "candidate.code").string(),
                            .options = options};
     const auto answer = ask(warm, build, 60);
     if (!answer) return;

@@ -24,7 +24,7 @@ bool is_shader_name(const fs::path& path) {
 }
 
 bool is_cuda_name(const fs::path& path) {
-  static const std::set<std::string> kExtensions{".cu",  ".cuh", ".h",   ".hpp", ".hh",  ".hxx", ".inl",
+  static const std::set<std::string> kExtensions{".cu",  ".cuh", ".hip", ".h",   ".hpp", ".hh",  ".hxx", ".inl",
                                                  ".inc", ".ipp", ".cpp", ".cc",  ".cxx", ".c"};
   return kExtensions.count(path.extension().string()) != 0;
 }

@@ -88,6 +88,7 @@ Result<gpu::LaunchSpec> make_spec(Loaded& loaded, const replay::LaunchOverride& 
       it->value = value;
   }
   spec.block = over.block.value_or(d.block);
+  if (!over.grid && !over.block) spec.threads = d.threads;
   spec.cluster = over.cluster.value_or(d.cluster);
   spec.attributes = d.attributes;
   override_attributes(spec.attributes, over);

@@ -11,9 +11,17 @@
 #include <fmt/format.h>
 
 #include "base/hash.h"
-#include "compile/cubin/elf.h"
+#include "bundle/elf.h"
 
 namespace klab::compile {
+
+using bundle::Elf;
+using bundle::ElfSection;
+using bundle::ElfSymbol;
+using bundle::kElfMachineCuda;
+using bundle::kSectionNoBits;
+using bundle::word_at;
+
 namespace {
 
 constexpr std::uint32_t kSectionInfo = 0x70000000;  // SHT_CUDA_INFO
@@ -189,7 +197,7 @@ bool looks_like_cubin(std::span<const std::byte> bytes) {
 }
 
 Result<CudaFacts> read_cubin(std::span<const std::byte> bytes) {
-  KLAB_TRY(const Elf elf, read_cuda_elf(bytes));
+  KLAB_TRY(const Elf elf, bundle::read_elf(bytes, kElfMachineCuda, "cubin"));
   if (const auto type = word_at<std::uint16_t>(bytes, 16); type == 1)
     return fail(ErrorCode::unsupported,
                 "a relocatable CUDA object (built with -rdc=true) has no loadable code yet",
@@ -253,7 +261,7 @@ Result<CudaFacts> read_cubin(std::span<const std::byte> bytes) {
 }
 
 Result<std::string> embedded_ptx(std::span<const std::byte> bytes) {
-  KLAB_TRY(const Elf elf, read_cuda_elf(bytes));
+  KLAB_TRY(const Elf elf, bundle::read_elf(bytes, kElfMachineCuda, "cubin"));
   const ElfSection* section = elf.section(".nv_debug_ptx_txt");
   if (section == nullptr || section->bytes.empty())
     return fail(ErrorCode::not_found, "the cubin carries no PTX", "only code built with -lineinfo does");

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "base/files.h"
-#include "compile/cubin/elf.h"
+#include "bundle/elf.h"
 #include "compile/cubin/sass.h"
 
 namespace klab::compile {

@@ -11,6 +11,9 @@
 #include "compile/cuda/disassemble.h"
 #include "compile/cuda/includes.h"
 #include "compile/cuda/toolkit.h"
+#include "compile/hipcc/hipcc.h"
+#include "compile/hipcc/hsaco_facts.h"
+#include "compile/hipcc/rocm.h"
 #include "compile/nvcc/nvcc.h"
 #include "compile/nvrtc/nvrtc.h"
 #include "compile/ptx/assemble.h"
@@ -103,8 +106,12 @@ void adopt(CudaOutcome&& outcome, Answer& answer) {
     answer.log += fmt::format("klab: left out, NVRTC has no such option: {}\n", option);
 }
 
-// Facts of a cubin or of PTX that stays PTX.
-Result<CudaFacts> facts_of(const std::string& code, std::string_view log) {
+// Facts of an HSACO, of a cubin or of PTX that stays PTX.
+Result<CudaFacts> facts_of(const std::string& code, std::string_view log, const std::string& arch = {}) {
+  if (looks_like_amdgpu_code(bytes_of(code))) {
+    KLAB_TRY(const auto hsaco, unbundle(bytes_of(code), arch));
+    return read_hsaco_facts(hsaco);
+  }
   if (!looks_like_cubin(bytes_of(code))) return read_ptx(code);
   KLAB_TRY(CudaFacts facts, read_cubin(bytes_of(code)));
   read_spills(log, facts);
@@ -167,7 +174,16 @@ Result<std::string> compile_source(const std::string& text, const Request& reque
   return code;
 }
 
-std::vector<std::string> trusted_folders() {
+Result<std::string> compile_hip(const std::string& text, const Request& request, Answer& answer) {
+  CudaOutcome outcome = compile_hipcc(text, request.source, request.options, "");
+  answer.dependencies = outcome.dependencies;
+  auto code = std::move(outcome.code);
+  adopt(std::move(outcome), answer);
+  return code;
+}
+
+std::vector<std::string> trusted_folders(bool hip) {
+  if (hip) return hip_system_folders();
   const fs::path nvrtc = find_cuda_library("nvrtc").path;
   return cuda_include_folders(nvrtc.empty() ? find_cuda_program("nvcc").path : nvrtc);
 }
@@ -190,7 +206,7 @@ Includes includes_of(const std::string& text, const Request& request) {
           all += fmt::format("\n#include \"{}\"\n", value);
       }
     }
-  return scan_includes(all, request.source, folders, trusted_folders());
+  return scan_includes(all, request.source, folders, trusted_folders(request.language == "hip"));
 }
 
 // Equal for equal headers, whatever the source itself says; empty when they are not all known, or none is
@@ -203,8 +219,8 @@ std::string headers_key(const Includes& includes) {
   return to_string(hash_text(all));
 }
 
-void add_dependencies(Includes includes, Answer& answer) {
-  const std::vector<std::string> trusted = trusted_folders();
+void add_dependencies(Includes includes, bool hip, Answer& answer) {
+  const std::vector<std::string> trusted = trusted_folders(hip);
   answer.cacheable = includes.complete;
   std::vector<Dependency> merged = std::move(includes.dependencies);
   for (Dependency& d : answer.dependencies) {
@@ -227,9 +243,14 @@ Status compile(const Request& request, Answer& answer) {
     if (request.source.empty()) return fail(ErrorCode::usage, "the request names no source");
     KLAB_TRY(text, read_file(request.source, kMaxSource));
   }
-  KLAB_TRY_VOID(parse_arch(request.options.arch));
+  const bool hip = request.language == "hip" || request.language == "hsaco";
+  if (!hip) KLAB_TRY_VOID(parse_arch(request.options.arch));
   std::string code, lowered;
-  if (request.language == "cubin") {
+  if (request.language == "hsaco") {
+    answer.compiler = "given as it is";
+    KLAB_TRY(const auto hsaco, unbundle(bytes_of(text), request.options.arch));
+    code.assign(reinterpret_cast<const char*>(hsaco.data()), hsaco.size());
+  } else if (request.language == "cubin") {
     answer.compiler = "given as it is";
     code = std::move(text);
   } else if (request.language == "ptx") {
@@ -245,8 +266,8 @@ Status compile(const Request& request, Answer& answer) {
     // Before the compiler reads them: a header that changes meanwhile then misses, rather than hits, the next
     // time.
     Includes includes = includes_of(text, request);
-    auto made = compile_source(text, request, includes, answer);
-    add_dependencies(std::move(includes), answer);
+    auto made = hip ? compile_hip(text, request, answer) : compile_source(text, request, includes, answer);
+    add_dependencies(std::move(includes), hip, answer);
     if (!made) return fail(made.error());
     code = std::move(*made);
     lowered = answer.entry_point;
@@ -258,11 +279,12 @@ Status compile(const Request& request, Answer& answer) {
       answer.compiler = "NVRTC " + facts.made_by.substr(v + 3);
   }
   auto kernel = find_kernel(facts, request.options, lowered, request.source);
-  if (!kernel && kernel.error().code == ErrorCode::missing_symbol && request.language == "cuda" &&
-      answer.compiler.starts_with("nvcc")) {
+  if (!kernel && kernel.error().code == ErrorCode::missing_symbol &&
+      ((request.language == "cuda" && answer.compiler.starts_with("nvcc")) || request.language == "hip")) {
     if (const std::string instantiate = instantiation_of(request.options); !instantiate.empty()) {
-      // nvcc builds the instantiations that the file itself uses; this one was used elsewhere.
-      CudaOutcome outcome = compile_nvcc(text, request.source, request.options, instantiate);
+      // nvcc and hipcc build the instantiations that the file itself uses; this one was used elsewhere.
+      CudaOutcome outcome = hip ? compile_hipcc(text, request.source, request.options, instantiate)
+                                : compile_nvcc(text, request.source, request.options, instantiate);
       if (outcome.code) {
         code = std::move(*outcome.code);
         adopt(std::move(outcome), answer);
@@ -335,7 +357,14 @@ Status serve_cuda(const Request& request, Answer& answer) {
     KLAB_TRY(code, read_file(request.source, kMaxSource));
   }
   answer.hash = to_string(hash_text(code));
-  KLAB_TRY(answer.cuda, facts_of(code, ""));
+  KLAB_TRY(answer.cuda, facts_of(code, "", request.options.arch));
+  if (answer.cuda->format == "hsaco") {
+    if (request.verb != "reflect")
+      return fail(ErrorCode::unsupported, "Klab does not disassemble AMD GPU code", "llvm-objdump -d shows it");
+    for (const KernelFacts& k : answer.cuda->kernels)
+      if (k.name == request.options.entry_point) answer.entry_point = k.name, answer.stripped_hash = k.code_hash;
+    return {};
+  }
   if (answer.cuda->format != "cubin") {
     if (request.verb != "reflect") answer.disassembly = std::move(code);
     return {};
@@ -368,6 +397,10 @@ std::vector<Tool> cuda_tools() {
       tool.problem = "it does not say its version; does it run?";
     tools.push_back(std::move(tool));
   }
+  const FoundFile hipcc = find_hipcc();
+  Tool tool{"hipcc", hipcc.path.string(), hipcc ? hipcc_version(hipcc.path) : "", ""};
+  if (!hipcc) tool.problem = "not found in ROCM_PATH, HIP_PATH, PATH or /opt/rocm";
+  tools.push_back(std::move(tool));
   return tools;
 }
 

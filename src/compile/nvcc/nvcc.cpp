@@ -11,6 +11,7 @@
 #include "base/ids.h"
 #include "base/subprocess.h"
 #include "compile/cuda/diagnostics.h"
+#include "compile/cuda/make_rule.h"
 #include "compile/cuda/scratch.h"
 #include "compile/cuda/toolkit.h"
 
@@ -35,42 +36,6 @@ std::vector<std::string> argument_vector(const fs::path& nvcc, const Options& o,
   argv.insert(argv.end(), o.project.begin(), o.project.end());
   argv.insert(argv.end(), o.extra.begin(), o.extra.end());
   return argv;
-}
-
-// A make rule: "out : a.cu \\\n b.h c\\ d.h".
-std::vector<std::string> files_of_rule(std::string_view rule) {
-  std::vector<std::string> files;
-  const std::size_t colon = rule.find(" :") != std::string_view::npos ? rule.find(" :") + 1 : rule.find(':');
-  if (colon == std::string_view::npos) return files;
-  std::string name;
-  const auto flush = [&] {
-    if (!name.empty()) files.push_back(std::move(name));
-    name.clear();
-  };
-  for (std::size_t i = colon + 1; i < rule.size(); ++i) {
-    const char c = rule[i];
-    if (c == '\\' && i + 1 < rule.size()) {
-      const char next = rule[++i];
-      if (next == '\n' || next == '\r')
-        flush();
-      else
-        name += next;
-    } else if (c == '$' && i + 1 < rule.size() && rule[i + 1] == '$') {
-      name += rule[++i];
-    } else if (c == ' ' || c == '\t' || c == '\n' || c == '\r') {
-      flush();
-    } else {
-      name += c;
-    }
-  }
-  flush();
-  return files;
-}
-
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  for (std::size_t at = 0; !from.empty() && (at = text.find(from, at)) != std::string::npos; at += to.size())
-    text.replace(at, from.size(), to);
-  return text;
 }
 
 Result<Finished> run(std::vector<std::string> argv, const fs::path& scratch) {
@@ -129,10 +94,7 @@ CudaOutcome compile_nvcc(const std::string& text, const std::string& name, const
   std::string input = name;
   if (!in_place) {
     input = (scratch.path() / "source.cu").string();
-    std::string quoted = replaced(replaced(shown, "\\", "\\\\"), "\"", "\\\"");
-    std::string copy = fmt::format("#line 1 \"{}\"\n{}", quoted, text);
-    if (!instantiate.empty()) copy += fmt::format("\n{};\n", instantiate);
-    if (auto s = write_file_atomic(input, copy, 0600, false); !s) {
+    if (auto s = write_file_atomic(input, under_name(text, shown, instantiate), 0600, false); !s) {
       outcome.code = fail(s.error());
       return outcome;
     }
@@ -150,7 +112,7 @@ CudaOutcome compile_nvcc(const std::string& text, const std::string& name, const
         fail(ErrorCode::environment, "nvcc cannot be run: " + finished.error().what, finished.error().hint);
     return outcome;
   }
-  outcome.log = replaced(finished->out + finished->err, input, shown);
+  outcome.log = replace_all(finished->out + finished->err, input, shown);
   if (finished->timed_out) {
     outcome.code =
         fail(ErrorCode::compile_failed, fmt::format("nvcc did not finish {} within 9 minutes", shown));
@@ -167,8 +129,8 @@ CudaOutcome compile_nvcc(const std::string& text, const std::string& name, const
     as_ptx.push_back(input);
     // It has ptxas look at the PTX too, and fails again, but leaves it there.
     if (run(as_ptx, scratch.path())) {
-      ptx = replaced(read_file(file, kMaxSource).value_or(""), input, shown);
-      ptx = replaced(std::move(ptx), "\"" + fs::absolute(shown, ec).string() + "\"", "\"" + shown + "\"");
+      ptx = replace_all(read_file(file, kMaxSource).value_or(""), input, shown);
+      ptx = replace_all(std::move(ptx), "\"" + fs::absolute(shown, ec).string() + "\"", "\"" + shown + "\"");
     }
   }
   outcome.messages = parse_cuda_messages(outcome.log, [&](std::uint32_t line) -> std::optional<SourceLine> {
@@ -183,12 +145,7 @@ CudaOutcome compile_nvcc(const std::string& text, const std::string& name, const
                         "build again");
     return outcome;
   }
-  for (const std::string& file : files_of_rule(read_file(rule, kMaxSource).value_or(""))) {
-    if (file == input || fs::path(file).lexically_normal() == fs::path(input).lexically_normal()) continue;
-    if (const auto content = read_file(file, kMaxSource))
-      outcome.dependencies.push_back(
-          {fs::absolute(file, ec).lexically_normal().string(), to_string(hash_text(*content))});
-  }
+  outcome.dependencies = dependencies_of_rule(read_file(rule, kMaxSource).value_or(""), input);
   outcome.code = read_file(cubin, 1ull << 30);
   return outcome;
 }

@@ -93,8 +93,6 @@ std::size_t replace_between(std::span<std::byte> arguments, std::uint64_t begin,
   return count;
 }
 
-std::string show(const bundle::Argument& a) { return fmt::format("{} bytes at offset {}", a.size, a.offset); }
-
 }  // namespace
 
 std::size_t replace_handle(std::span<std::byte> arguments, std::span<const bundle::Argument> layout,
@@ -105,17 +103,6 @@ std::size_t replace_handle(std::span<std::byte> arguments, std::span<const bundl
     if (a.size >= 8)
       count += replace_between(arguments, a.offset, std::uint64_t{a.offset} + a.size, from, to);
   return count;
-}
-
-std::string layout_difference(std::span<const bundle::Argument> captured,
-                              std::span<const bundle::Argument> own) {
-  for (std::size_t i = 0; i < std::max(captured.size(), own.size()); ++i) {
-    if (i >= own.size()) return fmt::format("it has no parameter {} ({})", i, show(captured[i]));
-    if (i >= captured.size()) return fmt::format("it has a parameter {} more ({})", i, show(own[i]));
-    if (captured[i].offset != own[i].offset || captured[i].size != own[i].size)
-      return fmt::format("its parameter {} is {}, the captured one {}", i, show(own[i]), show(captured[i]));
-  }
-  return {};
 }
 
 AppliedAttribute apply_attribute(const bundle::LaunchAttribute& a) {

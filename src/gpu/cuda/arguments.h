@@ -19,10 +19,6 @@ namespace klab::gpu::cuda {
 std::size_t replace_handle(std::span<std::byte> arguments, std::span<const bundle::Argument> layout,
                            std::uint64_t from, std::uint64_t to);
 
-/// How the kernel's own parameters differ from the captured ones, for a person; empty: they do not.
-std::string layout_difference(std::span<const bundle::Argument> captured,
-                              std::span<const bundle::Argument> own);
-
 /// What becomes of one bundle::LaunchAttribute.
 struct AppliedAttribute {
   enum class To { launch, function, dropped, unknown } to = To::unknown;

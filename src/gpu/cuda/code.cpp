@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "gpu/builtin_plan.h"
 #include "gpu/cuda/code_object.h"
 #include "gpu/cuda/device.h"
 

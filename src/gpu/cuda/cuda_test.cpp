@@ -10,6 +10,7 @@
 #include "gpu/cuda/arguments.h"
 #include "gpu/cuda/clusters.h"
 #include "gpu/cuda/code_object.h"
+#include "gpu/parameters.h"
 #include "kernels/kernels.h"
 
 namespace klab::gpu::cuda {

@@ -141,8 +141,6 @@ class CudaDevice final : public Device {
   Status copy(CUdeviceptr to, CUdeviceptr from, std::uint64_t size);
 
   Result<CodeId> load_builtin(std::string_view name);
-  /// Which of Klab's own kernels this span of builtin_kernel() stands for; empty: none.
-  static std::string_view builtin_name(std::span<const std::byte> code);
   Result<CUfunction> function(const Code& code, const std::string& name);
   Status prepare_builtin(const Code& code, const LaunchSpec& spec, Launch& launch);
   Status prepare_captured(const Code& code, const LaunchSpec& spec, Launch& launch);

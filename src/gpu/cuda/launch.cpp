@@ -8,15 +8,9 @@
 #include "base/units.h"
 #include "gpu/cuda/arguments.h"
 #include "gpu/cuda/device.h"
+#include "gpu/parameters.h"
 
 namespace klab::gpu::cuda {
-namespace {
-
-std::string show(const bundle::Dim3& d) { return fmt::format("{} x {} x {}", d[0], d[1], d[2]); }
-std::uint64_t volume(const bundle::Dim3& d) { return std::uint64_t{d[0]} * d[1] * d[2]; }
-
-}  // namespace
-
 Result<int> CudaDevice::attribute(CUfunction f, CUfunction_attribute which, const char* name) const {
   int value = 0;
   KLAB_CU_TRY(driver_.FuncGetAttribute(&value, which, f), fmt::format("cuFuncGetAttribute({})", name),

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "gpu/cuda/device.h"
+#include "gpu/redzones.h"
 
 namespace klab::gpu::cuda {
 namespace {
@@ -247,36 +248,19 @@ Result<std::vector<Placed>> CudaDevice::place(std::span<const MemoryRequest> req
 
 Result<std::vector<Guard>> CudaDevice::guards(std::span<const MemoryId> ids) {
   KLAB_TRY_VOID(check_alive());
-  std::map<Backing*, std::vector<MemoryId>> by_backing;
+  std::map<Backing*, std::vector<PlacedRange>> by_backing;
   for (const MemoryId id : ids)
     if (const auto it = memories_.find(id); it != memories_.end() && it->second.backing)
-      by_backing[it->second.backing.get()].push_back(id);
+      by_backing[it->second.backing.get()].push_back({id, it->second.address, it->second.size});
   std::vector<Guard> out;
-  std::uint64_t total = 0;
-  for (auto& [backing, used] : by_backing) {
-    std::sort(used.begin(), used.end(),
-              [&](MemoryId a, MemoryId b) { return memories_.at(a).address < memories_.at(b).address; });
-    for (const AddressRange& extent : backing->extents) {
-      const std::uint64_t end = extent.address + extent.size;
-      std::uint64_t at = extent.address;
-      MemoryId previous = 0;
-      auto guard = [&](std::uint64_t to, MemoryId next) {
-        if (at >= to || total + (to - at) > kMostGuarded) return;
-        total += to - at;
-        const Memory& neighbour = memories_.at(previous != 0 ? previous : next);
-        out.push_back({next_id_, at, to - at, previous != 0 ? previous : next, previous == 0});
-        memories_[next_id_++] = {neighbour.backing, at, to - at, neighbour.host};
-      };
-      for (const MemoryId id : used) {
-        const Memory m = memories_.at(id);
-        if (m.address + m.size <= extent.address || m.address >= end) continue;
-        guard(std::min<std::uint64_t>(m.address, end), id);
-        at = std::max<std::uint64_t>(at, m.address + m.size);
-        previous = id;
-      }
-      if (previous != 0) guard(end, 0);
+  std::uint64_t budget = kMostGuarded;
+  for (auto& [backing, used] : by_backing)
+    for (Guard& g : find_redzones(backing->extents, std::move(used), budget)) {
+      g.memory = next_id_;
+      const Memory neighbour = memories_.at(g.neighbour);
+      memories_[next_id_++] = {neighbour.backing, g.address, g.size, neighbour.host};
+      out.push_back(g);
     }
-  }
   return out;
 }
 

@@ -45,6 +45,8 @@ enum klab_message {
   KLAB_ARGUMENTS = 19,   /* klab_argument[count] */
   KLAB_ATTRIBUTE = 20,
   KLAB_TEXTURE = 21, /* after the region of its texels */
+  KLAB_DEVICE_DETAIL = 22, /* after its DEVICE */
+  KLAB_AQL = 23,           /* after LAUNCH: the packet of a HIP dispatch */
   KLAB_COUNTS = 16,      /* klab_count[count]: executions of each kernel so far, absolute */
   /* klab -> shim */
   KLAB_CONFIG = 64,
@@ -84,7 +86,8 @@ enum klab_call {
   KLAB_CALL_CUDA_LAUNCH = 16,
   KLAB_CALL_CUDA_LAUNCH_EX = 17,
   KLAB_CALL_CUDA_LAUNCH_COOPERATIVE = 18,
-  KLAB_CALL_CUDA_GRAPH = 19
+  KLAB_CALL_CUDA_GRAPH = 19,
+  KLAB_CALL_HSA_DISPATCH = 32
 };
 
 typedef struct klab_header {
@@ -124,8 +127,16 @@ typedef struct klab_device { /* + name, driver, driver_version */
   uint32_t has_uuid;
   uint8_t uuid[16];
   uint32_t name_length, driver_length, driver_version_length;
-  uint32_t api; /* klab_api; CUDA: api_version is cuDriverGetVersion's, device_id the compute capability (90) */
+  uint32_t api; /* klab_api; CUDA: api_version is cuDriverGetVersion's, device_id the compute capability (90);
+                   HIP: api_version is HSA's, 1000 * major + minor */
 } klab_device;
+
+typedef struct klab_device_detail { /* + arch, address */
+  klab_header h;
+  uint32_t device;
+  uint32_t arch_length, address_length; /* address: on the bus, in place of a uuid that is not there */
+  uint32_t reserved;
+} klab_device_detail;
 
 typedef struct klab_kernel { /* + name, entry, refusal, code_name */
   klab_header h;
@@ -223,6 +234,14 @@ typedef struct klab_launch { /* + the parameter buffer */
   uint32_t dynamic_shared_bytes;
   uint32_t argument_bytes;
 } klab_launch;
+
+typedef struct klab_aql { /* CAPTURE_BEGIN's grid is in blocks, rounded up */
+  klab_header h;
+  uint32_t threads[3]; /* grid in work-items */
+  uint32_t group_segment_bytes, private_segment_bytes;
+  uint16_t header;      /* type, barrier bit, fence scopes */
+  uint16_t cooperative; /* the queue is */
+} klab_aql;
 
 typedef struct klab_argument {
   uint32_t offset, size;

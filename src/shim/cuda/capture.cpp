@@ -34,43 +34,6 @@ std::timed_mutex& capture_lock() {
   return *the;
 }
 
-// Whether the n-th execution of `kernel` is one that was asked for; it counts as taken then.
-bool take_number(Kernel& kernel, std::uint64_t& nth) {
-  Counts& c = counts();
-  std::lock_guard hold(c.lock);
-  nth = ++kernel.executions;
-  if (c.finished || !link().live() || (c.chosen != nullptr && c.chosen != &kernel)) return false;
-  const auto& wanted = link().config().nth;
-  if (!std::binary_search(wanted.begin(), wanted.end(), nth)) return false;
-  c.chosen = &kernel;
-  ++c.taken;
-  return true;
-}
-
-void refuse(const Kernel& kernel, std::uint64_t nth, const std::string& why) {
-  const std::string_view name = std::string_view(kernel.name).substr(0, 4096);
-  const std::string_view text = std::string_view(why).substr(0, KLAB_MAX_TEXT);
-  klab_text record{};
-  record.nth = nth;
-  record.kernel = kernel.id;
-  record.what_length = static_cast<std::uint32_t>(name.size());
-  record.why_length = static_cast<std::uint32_t>(text.size());
-  link().send(&record, sizeof record, KLAB_REFUSED, {name, text});
-}
-
-void tell_submitted(double waited_ms, bool given_up) {
-  send_counts();
-  klab_submitted done{};
-  done.waited_ms = waited_ms;
-  {
-    Counts& c = counts();
-    std::lock_guard hold(c.lock);
-    if (given_up || c.taken >= link().config().nth.size()) c.finished = true;
-    done.last = c.finished ? 1 : 0;
-  }
-  link().send(&done, sizeof done, KLAB_SUBMITTED);
-}
-
 void drop_events(Active& a) {
   if (a.begin != nullptr) driver().EventDestroy(a.begin);
   if (a.end != nullptr) driver().EventDestroy(a.end);
@@ -91,7 +54,7 @@ std::string begin_capture(Active& a) {
   std::string why;
   a.resolved = resolve(a.launch.function, *a.kernel, why);
   if (!why.empty()) return why;
-  if (!send_code(*a.kernel, *a.resolved.code)) return {};
+  if (!send_code(*a.kernel, a.resolved.code->bytes)) return {};
   streams().seen(a.context);
   if (why = close_gate(deadline); !why.empty()) return why;
   const std::uint32_t device = announce_current_device();

@@ -1,37 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shim/cuda/copier.h"
 
-#include <sys/uio.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 
 #include "shim/common/link.h"
 #include "shim/cuda/drain.h"
 #include "shim/cuda/driver.h"
+#include "shim/launch/own_memory.h"
 
 namespace klab::shim {
 namespace {
 constexpr std::size_t kInFlight = 8;  // below half of the ring's slots
 static_assert(kInFlight <= KLAB_SLOTS / 2);
-
-// Memory of this process through the kernel: a program that has unmapped what it registered is refused, not
-// killed.
-bool read_own(std::uint64_t address, std::byte* to, std::size_t size) {
-  while (size != 0) {
-    const iovec mine{to, size}, from{reinterpret_cast<void*>(address), size};
-    const ssize_t n = ::process_vm_readv(::getpid(), &mine, 1, &from, 1, 0);
-    if (n < 0 && (errno == EPERM || errno == ENOSYS)) {  // a sandbox without the call
-      std::memcpy(to, reinterpret_cast<const void*>(address), size);
-      return true;
-    }
-    if (n <= 0) return false;
-    address += static_cast<std::uint64_t>(n), to += n, size -= static_cast<std::size_t>(n);
-  }
-  return true;
-}
 }  // namespace
 
 std::string Copier::open(std::uint64_t deadline_ns) {

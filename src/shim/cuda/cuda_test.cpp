@@ -17,7 +17,7 @@
 #include "shim/cuda/driver.h"
 #include "shim/cuda/kernels.h"
 #include "shim/cuda/launch.h"
-#include "shim/cuda/tracker.h"
+#include "shim/launch/tracker.h"
 
 namespace klab::shim {
 namespace {

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shim/cuda/drain.h"
 
-#include <sched.h>
-#include <unistd.h>
-
 #include <cstdio>
 #include <new>
 
 #include "shim/common/link.h"
 #include "shim/cuda/driver.h"
+#include "shim/launch/pause.h"
 
 namespace klab::shim {
 namespace {
@@ -28,14 +26,6 @@ std::string stream_text(CUstream s) {
 Streams& streams() {
   static Streams* const the = new Streams;
   return *the;
-}
-
-void pause(std::uint64_t since_ns) {
-  const std::uint64_t waited = now_ns() - since_ns;
-  if (waited < 2'000'000)
-    ::sched_yield();
-  else
-    ::usleep(waited < 100'000'000 ? 50 : 1000);
 }
 
 void Streams::context_created(CUcontext context) {

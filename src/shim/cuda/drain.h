@@ -57,7 +57,4 @@ class Streams {
 };
 Streams& streams();
 
-/// Waits a little, longer the longer it has been waited.
-void pause(std::uint64_t since_ns);
-
 }  // namespace klab::shim

@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shim/cuda/kernels.h"
 
-#include <cxxabi.h>
 #include <pthread.h>
-#include <regex.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <map>
+#include <atomic>
+#include <mutex>
 #include <new>
 #include <thread>
 #include <unordered_map>
@@ -22,7 +17,7 @@
 namespace klab::shim {
 namespace {
 
-constexpr std::size_t kMaxName = 4096;            // bytes of a name that klab is told
+constexpr std::size_t kMaxName = 4096;            // bytes of a name in a note
 constexpr std::size_t kMaxKept = 4ull << 30;      // bytes of code kept
 constexpr std::uint64_t kLoadNs = 5'000'000'000;  // for the driver to load a function
 
@@ -40,18 +35,6 @@ std::size_t place_of(CUfunction f) {
   return (n >> 4 ^ n >> 19) * 0x9e3779b97f4a7c15ull >> 49;
 }
 static_assert(kPlaces == 1u << 15, "place_of answers 15 bits");
-
-struct Kernels {
-  std::mutex lock;
-  std::unordered_map<std::string, std::unique_ptr<Kernel>> by_name;
-  std::vector<Kernel*> all;
-  bool compiled = false, valid = false;
-  regex_t expression;
-};
-Kernels& kernels() {
-  static Kernels* const the = new Kernels;
-  return *the;
-}
 
 struct Modules {
   std::mutex lock;
@@ -78,41 +61,6 @@ struct LoadedHere {
 };
 // Of the program's own load calls: begun in one callback, ended in another.
 thread_local std::shared_ptr<const Code>* load_call = nullptr;
-
-bool hash_prefix(const std::string& text, std::uint64_t hash) {
-  char digits[17];
-  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(hash));
-  return text.size() >= 4 && text.size() <= 16 && std::strncmp(text.c_str(), digits, text.size()) == 0;
-}
-
-bool request_matches(Kernels& all, const Kernel& k) {
-  const std::string& wanted = link().config().kernel;
-  if (wanted == k.name || wanted == k.mangled || hash_prefix(wanted, k.hash)) return true;
-  if (!all.compiled) {
-    all.compiled = true;
-    all.valid = ::regcomp(&all.expression, wanted.c_str(), REG_EXTENDED | REG_NOSUB) == 0;
-  }
-  return all.valid && (::regexec(&all.expression, k.name.c_str(), 0, nullptr, 0) == 0 ||
-                       ::regexec(&all.expression, k.mangled.c_str(), 0, nullptr, 0) == 0);
-}
-
-void send_kernel(const Kernel& k, const Code* code) {
-  klab_kernel record{};
-  record.kernel = k.id;
-  record.has_code = k.matches ? 1 : 0;
-  record.hash = k.hash;
-  if (code != nullptr) {
-    const XXH128_hash_t hash = XXH3_128bits(code->bytes.data(), code->bytes.size());
-    record.code_hash_low = hash.low64;
-    record.code_hash_high = hash.high64;
-    record.code_size = code->bytes.size();
-  }
-  const std::string_view name = std::string_view(k.name).substr(0, kMaxName);
-  const std::string_view entry = std::string_view(k.mangled).substr(0, kMaxName);
-  record.name_length = static_cast<std::uint32_t>(name.size());
-  record.entry_length = static_cast<std::uint32_t>(entry.size());
-  link().send(&record, sizeof record, KLAB_KERNEL, {name, entry});
-}
 
 // Code that holds the kernel: of its module or library when that is known, else the newest. `several`: others
 // of the same name differ.
@@ -213,19 +161,6 @@ std::string handle_kind(CUfunction function, bool& is_kernel) {
 
 }  // namespace
 
-Counts& counts() {
-  static Counts* const the = new Counts;
-  return *the;
-}
-
-std::string demangle(const std::string& mangled) {
-  int status = 0;
-  char* text = abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status);
-  std::string name = status == 0 && text != nullptr ? std::string(text) : mangled;
-  std::free(text);
-  return name;
-}
-
 std::string mangled_name(CUfunction function, const char* symbol) {
   const Driver& d = driver();
   const char* name = nullptr;
@@ -236,23 +171,6 @@ std::string mangled_name(CUfunction function, const char* symbol) {
       d.KernelGetName(&name, reinterpret_cast<CUkernel>(function)) == CUDA_SUCCESS && name != nullptr)
     return name;
   return symbol != nullptr ? symbol : "";
-}
-
-Kernel& kernel_named(const std::string& mangled) {
-  Kernels& all = kernels();
-  std::lock_guard hold(all.lock);
-  auto& place = all.by_name[mangled];
-  if (place) return *place;
-  place = std::make_unique<Kernel>();
-  Kernel& k = *place;
-  k.id = static_cast<std::uint32_t>(all.all.size());
-  k.mangled = mangled;
-  k.name = demangle(mangled);
-  k.hash = XXH3_64bits(mangled.data(), mangled.size());
-  k.matches = link().config().mode == KLAB_MODE_CAPTURE && request_matches(all, k);
-  all.all.push_back(&k);
-  send_kernel(k, nullptr);
-  return k;
 }
 
 Kernel* wanted_kernel(CUfunction function, const char* symbol) {
@@ -342,28 +260,6 @@ Resolved resolve(CUfunction function, const Kernel& kernel, std::string& why) {
   return r;
 }
 
-bool send_code(Kernel& kernel, const Code& code) {
-  const std::uint64_t hash = XXH3_64bits(code.bytes.data(), code.bytes.size());
-  if (kernel.code_sent_hash == hash) return link().live();
-  send_kernel(kernel, &code);
-  for (std::size_t at = 0; at < code.bytes.size(); at += KLAB_SLOT_BYTES)
-    if (!link().send_data(KLAB_DATA_CODE, kernel.id, at, code.bytes.data() + at,
-                          std::min<std::size_t>(KLAB_SLOT_BYTES, code.bytes.size() - at)))
-      return false;
-  kernel.code_sent_hash = hash;
-  return true;
-}
-
-void send_counts() {
-  std::vector<klab_count> rows;
-  {
-    std::lock_guard hold(kernels().lock);
-    std::lock_guard counting(counts().lock);
-    for (const Kernel* k : kernels().all) rows.push_back({k->id, 0, k->executions});
-  }
-  link().send_list(KLAB_COUNTS, 0, rows.data(), sizeof(klab_count), rows.size());
-}
-
 void module_loaded(std::uint32_t module_id, const void* cubin, std::size_t size) {
   if (cubin == nullptr || size == 0) return;
   auto code = std::make_shared<Code>();
@@ -426,10 +322,8 @@ void forget_handles(CUmodule module, CUlibrary library) {
 }
 
 void kernels_after_fork() {
-  new (&kernels().lock) std::mutex;
   new (&modules().lock) std::mutex;
-  new (&counts().lock) std::mutex;
-  counts().finished = true;
+  counts_after_fork();
 }
 
 }  // namespace klab::shim

@@ -8,6 +8,7 @@
 #include "shim/common/link.h"
 #include "shim/common/scan.h"
 #include "shim/cuda/driver.h"
+#include "shim/launch/records.h"
 
 namespace klab::shim {
 namespace {
@@ -327,13 +328,7 @@ void Snapshot::send_head() {
       if (p.offset + p.size <= arguments_.size()) layout.push_back({p.offset, p.size});
     link().send_list(KLAB_ARGUMENTS, device_, layout.data(), sizeof(klab_argument), layout.size());
   }
-  auto attribute = [&](const std::string& name, std::int64_t value) {
-    klab_attribute a{};
-    a.value = value;
-    a.name_length = static_cast<std::uint32_t>(name.size());
-    link().send(&a, sizeof a, KLAB_ATTRIBUTE, {name});
-  };
-  for (const Attribute& a : attributes_.set) attribute(a.name, a.value);
+  for (const Attribute& a : attributes_.set) send_attribute(a.name, a.value);
   for (const auto& [what, why] : attributes_.left_out) note(what, "is left out: " + why);
   // Of the function: what the program set, and a kernel does not run the same without.
   auto of_function = [&](CUfunction_attribute which, int fallback) {
@@ -342,20 +337,17 @@ void Snapshot::send_head() {
   };
   const int fixed = of_function(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, 0);
   const int dynamic = of_function(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 0);
-  if (dynamic + fixed > 48 * 1024) attribute("function.max_dynamic_shared_size_bytes", dynamic);
+  if (dynamic + fixed > 48 * 1024) send_attribute("function.max_dynamic_shared_size_bytes", dynamic);
   if (const int carveout = of_function(CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, -1); carveout >= 0)
-    attribute("function.preferred_shared_memory_carveout", carveout);
+    send_attribute("function.preferred_shared_memory_carveout", carveout);
   if (of_function(CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 0) != 0)
-    attribute("function.non_portable_cluster_size_allowed", 1);
+    send_attribute("function.non_portable_cluster_size_allowed", 1);
   if (const int policy = of_function(CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE, 0); policy != 0)
-    attribute("function.cluster_scheduling_policy_preference", policy);
+    send_attribute("function.cluster_scheduling_policy_preference", policy);
 }
 
 bool Snapshot::ask_size(bool final) {
-  klab_size size{};
-  size.bytes = total_;
-  size.final = final ? 1 : 0;
-  const std::uint32_t answer = link().ask(&size, sizeof size, KLAB_SIZE);
+  const std::uint32_t answer = shim::ask_size(total_, final);
   if (answer == KLAB_COUNT_ONLY) count_only_ = true;
   return answer == KLAB_GO || answer == KLAB_COUNT_ONLY;
 }
@@ -371,9 +363,7 @@ bool Snapshot::announce(std::uint32_t index) {
   record.allocation = r.allocation;
   record.allocation_offset = r.allocation_offset;
   record.memory = r.memory;
-  record.name_length = static_cast<std::uint32_t>(std::min<std::size_t>(r.name.size(), KLAB_MAX_TEXT));
-  return link().send(&record, sizeof record, KLAB_REGION,
-                     {std::string_view(r.name).substr(0, record.name_length)});
+  return send_region(record, r.name);
 }
 
 bool Snapshot::send(std::uint32_t index, std::uint32_t kind, bool first) {

@@ -12,7 +12,7 @@
 #include "shim/cuda/kernels.h"
 #include "shim/cuda/launch.h"
 #include "shim/cuda/textures.h"
-#include "shim/cuda/tracker.h"
+#include "shim/launch/tracker.h"
 
 namespace klab::shim {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "shim/cuda/tracker.h"
+#include "shim/launch/tracker.h"
 
 #include <algorithm>
 #include <new>
@@ -8,17 +8,30 @@ namespace klab::shim {
 
 void Tracker::add(std::uint64_t begin, std::uint64_t size, std::uint32_t memory, const char* refusal,
                   const void* context) {
-  if (begin == 0 || size == 0 || begin + size < begin) return;
-  std::lock_guard hold(lock_);
   Range r;
   r.begin = begin, r.size = size, r.memory = memory, r.refusal = refusal, r.context = context;
-  r.id = next_id_++;
-  ranges_[begin] = r;
+  add(r);
+}
+
+void Tracker::add(Range range) {
+  if (range.begin == 0 || range.size == 0 || range.end() < range.begin) return;
+  std::lock_guard hold(lock_);
+  range.id = next_id_++;
+  ranges_[range.begin] = range;
 }
 
 void Tracker::remove(std::uint64_t begin) {
   std::lock_guard hold(lock_);
   ranges_.erase(begin);
+}
+
+void Tracker::remove_host(std::uint64_t host) {
+  std::lock_guard hold(lock_);
+  for (auto it = ranges_.begin(); it != ranges_.end(); ++it)
+    if (it->second.host == host) {
+      ranges_.erase(it);
+      return;
+    }
 }
 
 void Tracker::context_destroyed(const void* context) {
@@ -54,7 +67,7 @@ void Tracker::map(std::uint64_t begin, std::uint64_t size, std::uint64_t handle)
   if (const auto it = handles_.find(handle); it != handles_.end()) {
     if (it->second.host) r.memory = KLAB_MEMORY_PINNED_HOST;
     if (it->second.imported)
-      r.refusal = "memory imported from another process (cuMemImportFromShareableHandle)";
+      r.refusal = "memory imported from another process (a shareable handle)";
   }
   ranges_[begin] = r;
 }

@@ -18,9 +18,12 @@ struct Range {
   std::uint32_t memory = KLAB_MEMORY_DEVICE;  // klab_memory
   std::uint64_t id = 0;                       // of the allocation, in order of creation
   const char* refusal = nullptr;              // why a dispatch that reaches it is refused
-  bool mapped = false;                        // by cuMemMap: neighbours are one range to a pointer
+  bool mapped = false;                        // by cuMemMap, hsa_amd_vmem_map: neighbours are one range to a pointer
   bool accessible = true;
   const void* context = nullptr;
+  std::uint64_t host = 0;    // HSA: where the CPU reads the same memory; 0: nowhere
+  std::uint64_t agent = 0;   // HSA: whose memory it is; 0: pages of the program
+  std::uint32_t flags = 0;   // HSA: of its pool
   std::uint64_t end() const { return begin + size; }
 };
 
@@ -30,9 +33,13 @@ class Tracker {
   /// `context`: with which the memory goes, however it is destroyed; null: with none.
   void add(std::uint64_t begin, std::uint64_t size, std::uint32_t memory, const char* refusal = nullptr,
            const void* context = nullptr);
+  /// As it is, but for its id, which is given here.
+  void add(Range range);
   void context_destroyed(const void* context);
   /// By any address that an allocation starts at; unknown ones are no news.
   void remove(std::uint64_t begin);
+  /// Of memory that the CPU knows by another address.
+  void remove_host(std::uint64_t host);
 
   // Virtual memory management: handles of physical memory, and where they are mapped.
   void created(std::uint64_t handle, bool host);

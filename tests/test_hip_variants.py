@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Variants of a captured HIP kernel, through hipcc and as code objects: built, judged, saved. On the simulated GPU no time
+means anything, so none is looked at (--budget 0 only judges)."""
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+
+from conftest import ROOT
+from test_hip import CASES, capture, hip, pytestmark  # noqa: F401 (fixture and marks)
+
+VARIANTS = ROOT / "examples" / "hip" / "variants"
+SAXPY = next(c for c in CASES if c.program == "saxpy")
+
+
+@pytest.fixture
+def saxpy(hip):
+    capture(hip, SAXPY, "reachable")
+    return hip.folder / "saxpy.klab"
+
+
+def judged(hip, bundle, source, *options):
+    return hip("compare", bundle, "--variant", source, "--json", "--budget", "0", *options)
+
+
+def test_the_source_is_found_by_its_code_and_a_right_variant_is_saved(hip, saxpy):
+    project = hip.folder / "project"
+    project.mkdir()
+    for name in ("saxpy.hip", "saxpy_kernel.h", "common.h"):
+        shutil.copy(ROOT / "examples" / "hip" / name, project)
+    found = hip.ok("source", "find", saxpy, "--root", project, "--json").json
+    assert any(pathlib.Path(c["file"]).name == "saxpy_kernel.h" for c in found["candidates"]), found
+    target = project / "saxpy_kernel.h"
+    hip.ok("source", "select", saxpy, "--file", target)
+    fast = hip.folder / "fast.hip"
+    shutil.copy(VARIANTS / "saxpy_fast.hip", fast)
+    built = hip.ok("build", saxpy, "--source", fast, "--name", "fast", "--json").json
+    assert built["cuda"]["arch"].startswith("gfx"), built
+    assert built["cuda"]["kernel"]["registers"] > 0 and built["cuda"]["kernel"]["scalar_registers"] > 0
+    done = judged(hip, saxpy, "fast")
+    assert done.json["verdict"]["correctness"] == "correct", repr(done)
+    hip.ok("save", saxpy, "--variant", "fast", "--yes")
+    assert target.read_text() == fast.read_text()
+
+
+def test_a_wrong_variant_is_caught(hip, saxpy):
+    done = judged(hip, saxpy, VARIANTS / "saxpy_wrong.hip")
+    assert done.code == 3 and done.json["verdict"]["correctness"] == "incorrect", repr(done)
+
+
+def test_what_does_not_compile_names_the_line(hip, saxpy):
+    done = hip("build", saxpy, "--source", VARIANTS / "saxpy_broken.hip", "--json")
+    assert done.code == 7 and "saxpy_broken.hip:4" in done.error["what"], repr(done)
+
+
+def test_another_kernel_is_never_taken_for_the_captured_one(hip, saxpy):
+    other = hip.folder / "other.hip"
+    other.write_text((VARIANTS / "saxpy_fast.hip").read_text().replace("void saxpy(", "void sbxpy("))
+    done = hip("build", saxpy, "--source", other, "--json")
+    assert done.code != 0 and "sbxpy" in done.error["what"] and done.error["code"] == "missing_symbol", repr(done)
+
+
+@pytest.mark.parametrize("name, outcome", [("saxpy_fault", "device_fault"), ("saxpy_endless", "timeout")])
+def test_what_ends_a_device_ends_the_worker_alone(hip, saxpy, name, outcome):
+    done = judged(hip, saxpy, VARIANTS / f"{name}.hip", "--worker-budget", "30")
+    assert done.code != 0 and outcome in done.out + done.err, repr(done)
+    assert hip.ok("replay", saxpy, "--iterations", "1", "--cache", "warm", "--json").json["ok"]
+
+
+def test_a_code_object_is_a_variant(hip, saxpy):
+    made = hip.folder / "fast.hsaco"
+    subprocess.run(["hipcc", "--genco", "-O2", "--offload-arch=gfx1030", "--offload-arch=gfx906", "-include",
+                    "hip/hip_runtime.h", "-o", str(made), str(VARIANTS / "saxpy_fast.hip")], check=True,
+                   capture_output=True)
+    done = judged(hip, saxpy, made)
+    assert done.json["verdict"]["correctness"] == "correct", repr(done)
+
+
+def test_memory_pools_are_refused_with_the_reason(hip, saxpy):
+    done = hip("replay", saxpy, "--memory", "host", "--json")
+    assert not done.json["ok"] and "grain" in done.error["what"], repr(done)
