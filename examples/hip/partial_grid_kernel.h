@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernel of partial_grid.hip, by itself so that a code object is made of it. It uses no bound: the grid is exact.
 
+#include <hip/hip_runtime.h>
+
 extern "C" __global__ void fill_volume(unsigned* out, unsigned width, unsigned height, unsigned seed) {
   const unsigned x = blockIdx.x * blockDim.x + threadIdx.x;
   const unsigned y = blockIdx.y * blockDim.y + threadIdx.y;
