@@ -17,7 +17,7 @@ from conftest import BUILD, SKIPPED, base_environment, regex_of
 HIP = BUILD / "examples" / "hip"
 SIMULATOR = pathlib.Path(os.environ.get("KLAB_SIM", BUILD / "sim"))
 ON_SIMULATOR = (SIMULATOR / "libhsakmt.so.1").exists()
-PROOF = os.environ.get("KLAB_TEST_HIP_PROOF") == "1"  # replays need the worker's HIP backend
+PROOF = os.environ.get("KLAB_TEST_HIP_PROOF", "1") == "1"  # 0: captures alone
 WORD = 0xffffffff
 
 pytestmark = [

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from conftest import ROOT
-from test_hip import CASES, capture, hip, pytestmark  # noqa: F401 (fixture and marks)
+from test_hip import CASES, ON_SIMULATOR, capture, hip, pytestmark  # noqa: F401 (fixture and marks)
 
 VARIANTS = ROOT / "examples" / "hip" / "variants"
 SAXPY = next(c for c in CASES if c.program == "saxpy")
@@ -80,3 +80,17 @@ def test_a_code_object_is_a_variant(hip, saxpy):
 def test_memory_pools_are_refused_with_the_reason(hip, saxpy):
     done = hip("replay", saxpy, "--memory", "host", "--json")
     assert not done.json["ok"] and "grain" in done.error["what"], repr(done)
+
+
+def test_nothing_is_claimed_of_the_speed_of_an_emulated_device(hip, saxpy):
+    if not ON_SIMULATOR:
+        pytest.skip("a real GPU")
+    done = hip("compare", saxpy, "--variant", VARIANTS / "saxpy_fast.hip", "--budget", "1s", "--json")
+    assert done.code == 0 and done.json["verdict"]["correctness"] == "correct", repr(done)
+    assert done.json["verdict"]["speed"] == "none" and "emulated" in done.json["verdict"]["reason"] and "comparison" not in done.json
+    told = hip.ok("compare", saxpy, "--variant", VARIANTS / "saxpy_fast.hip", "--budget", "1s")
+    told = told.out + told.err + hip.ok("replay", saxpy).out + hip.ok("replay", saxpy).out
+    for word in ("faster", "slower", "speedup", "launches a second"):
+        assert word not in told.replace("saxpy_fast", ""), told
+    refused = hip("calibrate", "--api", "hip", "--json")
+    assert not refused.json["ok"] and "emulated" in refused.error["what"], repr(refused)

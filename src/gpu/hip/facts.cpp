@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the runtime says of agents and their memory pools.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 
 #include <fmt/format.h>
 
+#include "bundle/emulated.h"
 #include "gpu/hip/device.h"
 
 namespace klab::gpu::hip {
@@ -13,6 +16,9 @@ namespace {
 constexpr std::uint32_t kVendor = 0x1002;
 // Of a runtime that is newer than the headers: HSA_AMD_AGENT_INFO_MEMORY_PROPERTIES, bit 0: an APU.
 constexpr auto kMemoryProperties = static_cast<hsa_agent_info_t>(0xA114);
+
+/// The kernel's driver, without which no hardware is behind an agent: something else answers the runtime.
+bool has_driver() { return access("/dev/kfd", F_OK) == 0; }
 
 template <class T>
 T info(const Runtime& r, hsa_agent_t agent, int which, T value = {}) {
@@ -144,7 +150,7 @@ Facts read_facts(const Runtime& r, hsa_agent_t agent, hsa_agent_t cpu) {
                        .driver_version = r.build_version,
                        .api_version = r.version,
                        .uuid = uuid_of(r, agent),
-                       .type = (memory[0] & 1) != 0 ? "integrated" : "discrete",
+                       .type = !has_driver() ? bundle::kEmulated : (memory[0] & 1) != 0 ? "integrated" : "discrete",
                        .vendor_id = kVendor,
                        .device_id = info<std::uint32_t>(r, agent, HSA_AMD_AGENT_INFO_CHIP_ID),
                        .arch = f.arch};
