@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A cooperative launch: every block waits for all others in the middle of the kernel.
-#include <hip/hip_cooperative_groups.h>
-
 #include "common.h"
+
+#include <hip/hip_cooperative_groups.h>  // needs hip_runtime.h before it
 
 using namespace example;
 
