@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
   });
   (void)code.kernel("step");
-  for (const auto& name : code.local_variables())
-    if (name.empty() || name.size() > size) std::abort();
+  for (const AmdgpuVariable& v : code.variables())
+    if (v.name.empty() || v.name.size() > size) std::abort();
   return 0;
 }

@@ -355,11 +355,11 @@ def test_too_large_a_capture_says_its_size(hip):
 
 def test_a_kernel_that_does_not_end_in_time_is_refused_and_the_program_goes_on(hip):
     refused = hip("capture", "--json", "--kernel", "spin_until_told", "--drain", "1", "-o", hip.folder / "x.klab",
-                  "--no-proof", "--limit", "60", "--", *program("endless"))
+                  "--no-proof", "--time-limit", "60", "--", *program("endless"))
     # The host sets the flag after some milliseconds: it ends, and is captured.
     assert refused.code == 0, refused
     child = hip.start("capture", "--json", "--kernel", "spin_until_told", "--drain", "1", "-o", hip.folder / "y.klab",
-                      "--no-proof", "--limit", "8", "--", *program("endless", "--hold"))
+                      "--no-proof", "--time-limit", "8", "--", *program("endless", "--hold"))
     out, _ = child.communicate(timeout=60)
     answer = json.loads(out)
     assert not answer["ok"] and "did not end within 1000 ms" in answer["error"]["what"], answer

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -76,9 +77,16 @@ TEST(AmdgpuCode, only_wanted_kernels_are_read) {
   EXPECT_EQ(read, (std::vector<std::string>{"step"}));
 }
 
-TEST(AmdgpuCode, names_variables_that_the_loader_does_not_know) {
+TEST(AmdgpuCode, tells_variables_apart) {
   const auto bytes = kept("step_v4.hsaco");
-  EXPECT_EQ(AmdgpuCode(bytes).local_variables(), (std::vector<std::string>{"_ZL12hidden_state"}));
+  std::map<std::string, AmdgpuVariable> variables;
+  for (const AmdgpuVariable& v : AmdgpuCode(bytes).variables()) variables[v.name] = v;
+  ASSERT_TRUE(variables.count("_ZL12hidden_state"));
+  EXPECT_TRUE(variables["_ZL12hidden_state"].local && variables["_ZL12hidden_state"].writable);
+  const std::string block_dim = "_ZN17__HIP_CoordinatesI14__HIP_BlockDimE1xE";
+  ASSERT_TRUE(variables.count(block_dim));
+  EXPECT_FALSE(variables[block_dim].local || variables[block_dim].writable);
+  EXPECT_FALSE(variables.count("step.kd"));
 }
 
 // Every answer about damaged bytes is an answer: no read outside of them (a sanitizer would say so).
@@ -88,7 +96,7 @@ TEST(AmdgpuCode, survives_bytes_that_were_cut_or_changed) {
     const AmdgpuCode code(bytes);
     code.each_kernel({}, [](AmdgpuKernel&&) {});
     (void)code.kernel("step");
-    (void)code.local_variables();
+    (void)code.variables();
   };
   for (std::size_t n = 0; n < whole.size(); n += n < 1024 ? 1 : 37) {
     const std::vector<std::byte> cut(whole.begin(), whole.begin() + static_cast<long>(n));

@@ -27,6 +27,11 @@ struct AmdgpuKernel {
   std::vector<AmdgpuArgument> arguments;  // ascending
 };
 
+struct AmdgpuVariable {
+  std::string name;
+  bool local = false, writable = false;
+};
+
 namespace amdgpu {
 
 constexpr int kMaxDepth = 32;
@@ -175,21 +180,25 @@ class AmdgpuCode {
     return found;
   }
 
-  /// Writable data that no other code object can name: the loader knows no address of it.
-  std::vector<std::string> local_variables() const {
-    std::vector<std::string> all;
+  /// Data besides kernels' descriptors. Local: no other code object can name it, and the loader knows no address of it.
+  std::vector<AmdgpuVariable> variables() const {
+    std::vector<AmdgpuVariable> all;
     for (std::size_t s = 0; s < header_.e_shnum; ++s) {
       const auto section = section_at(s);
-      if (!section || section->sh_type != SHT_SYMTAB) continue;
+      if (!section || (section->sh_type != SHT_SYMTAB && section->sh_type != SHT_DYNSYM)) continue;
       const auto names = section_at(section->sh_link);
       for (std::uint64_t i = 0; names && i < section->sh_size / sizeof(Elf64_Sym); ++i) {
         const auto symbol = at<Elf64_Sym>(section->sh_offset + i * sizeof(Elf64_Sym));
         if (!symbol) break;
         const auto home = section_at(symbol->st_shndx);
-        if (ELF64_ST_TYPE(symbol->st_info) != STT_OBJECT || ELF64_ST_BIND(symbol->st_info) != STB_LOCAL ||
-            symbol->st_size == 0 || symbol->st_shndx == SHN_UNDEF || !home || (home->sh_flags & SHF_WRITE) == 0)
+        AmdgpuVariable v;
+        v.local = ELF64_ST_BIND(symbol->st_info) == STB_LOCAL;
+        if (ELF64_ST_TYPE(symbol->st_info) != STT_OBJECT || symbol->st_size == 0 || symbol->st_shndx == SHN_UNDEF ||
+            !home || v.local != (section->sh_type == SHT_SYMTAB))
           continue;
-        if (std::string name = text_at(*names, symbol->st_name); !name.empty()) all.push_back(std::move(name));
+        v.name = text_at(*names, symbol->st_name);
+        v.writable = (home->sh_flags & SHF_WRITE) != 0;
+        if (!v.name.empty() && !v.name.ends_with(".kd")) all.push_back(std::move(v));
       }
     }
     return all;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shim/hsa/queues.h"
 
-#include <cstdlib>
+#include <dlfcn.h>
+
 #include <exception>
 #include <map>
 #include <memory>
@@ -78,12 +79,12 @@ std::shared_ptr<Queue> new_queue(hsa_agent_t agent, bool cooperative) {
   return queue;
 }
 
-// Another tool that is loaded may have made queues of its own kind by the same call.
-bool other_tools() {
-  const char* names = std::getenv("HSA_TOOLS_LIB");
-  std::size_t count = 0;
-  for (const char* p = names != nullptr ? names : ""; (p = std::strstr(p, ".so")) != nullptr; ++p) ++count;
-  return count > 1;
+// Another tool put its own function in, whose queues may be interceptable already.
+bool others_create() {
+  Dl_info create{}, runtime{};
+  return ::dladdr(reinterpret_cast<void*>(api().core.hsa_queue_create_fn), &create) != 0 &&
+         ::dladdr(reinterpret_cast<void*>(api().core.hsa_status_string_fn), &runtime) != 0 &&
+         create.dli_fbase != runtime.dli_fbase;
 }
 
 hsa_status_t queue_create(hsa_agent_t agent, std::uint32_t size, hsa_queue_type32_t type,
@@ -96,7 +97,7 @@ hsa_status_t queue_create(hsa_agent_t agent, std::uint32_t size, hsa_queue_type3
   try {
     announce_agent(agent);
     const auto queue = new_queue(agent, type == HSA_QUEUE_TYPE_COOPERATIVE);
-    if (other_tools()) {
+    if (others_create()) {
       const hsa_status_t status = plain();
       if (status != HSA_STATUS_SUCCESS || listen(*handle, queue)) return status;
       api().core.hsa_queue_destroy_fn(*handle);

