@@ -321,6 +321,27 @@ def test_what_came_before_in_another_stream_is_done(hip):
         "the other stream ran on during the capture"
 
 
+def test_every_packet_of_a_batch_is_looked_at(hip):
+    """Three dispatches and a barrier by one ring of the doorbell, straight to HSA; the runtime is started twice."""
+    for nth, seed in ((2, 20), (3, 30), (5, 20)):
+        answer = hip.ok("capture", "--json", "--kernel", "fill_volume", "--nth", nth, "--scope", "all", "--no-proof", "-o",
+                        hip.folder / f"{nth}.klab", "--", *program("packets", "--repeat", "2"))
+        assert answer.json["target_exit"] == 0 and answer.err.count("packets: ok, checksum") == 2, answer
+        assert answer.err.count("Signals leaked") == run("packets", "--repeat", "2").stderr.count("Signals leaked")
+        bundle = Bundle(hip.folder / f"{nth}.klab")
+        assert len(bundle.dispatch["regions"]) == 1, "freed memory, or that of the arguments, was captured"
+        out, width, height, got = bundle.arguments("<QIII")
+        assert (width, height, got) == (64, 4, seed)
+        pre, post = bundle.words(out, "pre", 512), bundle.words(out, "post", 512)
+        for k in range(512):
+            pre[k] += seed * (k % 64 + 1) + 1000 * (k // 64 % 4) + 1000000 * (k // 256)
+        assert pre == post
+        assert bundle.dispatch["program_ns"] > 0
+    rows = hip.ok("dispatches", "--json", "--rows", "--", *program("packets", "--repeat", "2")).json["rows"]
+    assert [r["nth"] for r in sorted(rows, key=lambda r: r["sequence"])] == [1, 2, 3, 4, 5, 6]
+    assert all(r["gpu_ns"] > 0 for r in rows)
+
+
 def test_dispatches_are_listed_with_their_grids(hip):
     for case in CASES:
         bare = run(case.program, *case.args)
