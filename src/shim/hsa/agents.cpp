@@ -226,6 +226,17 @@ double ticks_to_ns(std::uint64_t ticks) {
   return static_cast<double>(ticks) * kNsPerTick;
 }
 
+void forget_agents() {
+  Agents& all = agents();
+  std::lock_guard hold(all.lock);
+  all.listed = false;
+  all.gpus.clear();
+  all.pools.clear();
+  all.regions.clear();
+  all.host = {};
+  all.told.clear();
+}
+
 void agents_after_fork() { new (&agents().lock) std::mutex; }
 
 }  // namespace klab::shim

@@ -37,6 +37,8 @@ double ticks_to_ns(std::uint64_t ticks);
 /// The 32 digits of a bundle for "GPU-18f68e602b8a790f" in `bytes`; false: it holds none ("GPU-XX").
 bool parse_uuid(const std::string& text, std::uint8_t (&bytes)[16]);
 
+/// The runtime goes; handles mean nothing from here on.
+void forget_agents();
 void agents_after_fork();
 
 }  // namespace klab::shim

@@ -258,6 +258,13 @@ void hook_code(HsaApiTable& table) {
   replace(core, &CoreApiTable::hsa_executable_destroy_fn, executable_destroy);
 }
 
+void forget_code() {
+  std::lock_guard hold(codes().lock);
+  codes().readers.clear();
+  codes().executables.clear();
+  codes().kernels.clear();
+}
+
 void code_after_fork() { new (&codes().lock) std::mutex; }
 
 }  // namespace klab::shim

@@ -37,6 +37,8 @@ struct Global {
 std::vector<Global> globals_of(const Loaded& kernel);
 
 void hook_code(HsaApiTable& table);
+/// The runtime goes; handles mean nothing from here on.
+void forget_code();
 void code_after_fork();
 
 }  // namespace klab::shim

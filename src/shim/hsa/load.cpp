@@ -8,6 +8,7 @@
 #include <exception>
 
 #include "shim/common/link.h"
+#include "shim/hsa/agents.h"
 #include "shim/hsa/api.h"
 #include "shim/hsa/capture.h"
 #include "shim/hsa/code.h"
@@ -24,6 +25,16 @@ void at_exit() {
   if (!link().live()) return;
   if (link().config().mode == KLAB_MODE_TRACE) flush_trace();
   if (link().config().mode == KLAB_MODE_CAPTURE) send_counts();
+}
+
+void unload() {
+  if (!link().live()) return;
+  at_exit();
+  forget_trace();
+  forget_queues();
+  forget_code();
+  forget_agents();
+  tracker().clear();
 }
 
 // HIP does not work in a forked child: it forgets all, and its parent's connection above all.
@@ -72,4 +83,10 @@ KLAB_EXPORT bool OnLoad(HsaApiTable* table, std::uint64_t, std::uint64_t, const 
   return true;
 }
 
-KLAB_EXPORT void OnUnload() { klab::shim::at_exit(); }
+KLAB_EXPORT void OnUnload() {
+  try {
+    klab::shim::unload();
+  } catch (const std::exception& e) {
+    klab::shim::log("%s", e.what());
+  }
+}

@@ -79,6 +79,11 @@ std::shared_ptr<Queue> new_queue(hsa_agent_t agent, bool cooperative) {
   return queue;
 }
 
+void drop_counter(Queue& queue) {
+  if (queue.counter.handle != 0) api().core.hsa_signal_destroy_fn(queue.counter);
+  queue.counter = {};
+}
+
 // Another tool put its own function in, whose queues may be interceptable already.
 bool others_create() {
   Dl_info create{}, runtime{};
@@ -108,6 +113,7 @@ hsa_status_t queue_create(hsa_agent_t agent, std::uint32_t size, hsa_queue_type3
       if (!listen(*handle, queue)) note("a queue of the program", "is not seen: it cannot be intercepted");
       return status;
     }
+    drop_counter(*queue);
     note("a queue of the program", "is not seen: " + failed("hsa_amd_queue_intercept_create", status));
   } catch (const std::exception& e) {
     log("%s; a queue is not seen", e.what());
@@ -126,14 +132,15 @@ hsa_status_t queue_destroy(hsa_queue_t* handle) {
     }
   }
   const hsa_status_t status = api().core.hsa_queue_destroy_fn(handle);
-  if (queue && queue->counter.handle != 0) api().core.hsa_signal_destroy_fn(queue->counter);
+  if (queue) drop_counter(*queue);
   return status;
 }
 
 // The runtime tells of its own queues, for its copies and fills; versions up to now do not let them be intercepted.
 void on_runtime_queue(const hsa_queue_t* handle, hsa_agent_t agent, void*) {
   try {
-    listen(const_cast<hsa_queue_t*>(handle), new_queue(agent, false));
+    const auto queue = new_queue(agent, false);
+    if (!listen(const_cast<hsa_queue_t*>(handle), queue)) drop_counter(*queue);
   } catch (const std::exception& e) {
     log("%s", e.what());
   }
@@ -200,6 +207,12 @@ void hook_queues(HsaApiTable& table) {
   replace(*table.core_, &CoreApiTable::hsa_queue_destroy_fn, queue_destroy);
   if (api().amd.hsa_amd_runtime_queue_create_register_fn != nullptr)
     api().amd.hsa_amd_runtime_queue_create_register_fn(on_runtime_queue, nullptr);
+}
+
+void forget_queues() {
+  std::lock_guard hold(queues().lock);
+  for (const auto& [handle, queue] : queues().all) drop_counter(*queue);
+  queues().all.clear();
 }
 
 void queues_after_fork() {

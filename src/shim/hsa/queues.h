@@ -35,6 +35,8 @@ bool wait_signal(hsa_signal_t signal, std::uint64_t deadline_ns);
 hsa_signal_t new_signal();
 
 void hook_queues(HsaApiTable& table);
+/// The runtime goes; handles mean nothing from here on.
+void forget_queues();
 void queues_after_fork();
 
 }  // namespace klab::shim

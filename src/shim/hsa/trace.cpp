@@ -8,6 +8,7 @@
 #include <mutex>
 #include <new>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "shim/common/link.h"
@@ -25,6 +26,7 @@ struct Running {
   klab_row row{};
   hsa_agent_t agent{};
   hsa_signal_t ours{}, programs{};
+  bool told = false;  // klab has the row already
 };
 
 struct Tracing {
@@ -61,12 +63,14 @@ hsa_signal_t take_signal() {
 bool on_end(hsa_signal_value_t, void* data) {
   const auto sequence = reinterpret_cast<std::uintptr_t>(data);
   std::shared_ptr<Running> r;
+  bool told = false;
   {
     std::lock_guard hold(tracing().lock);
     const auto it = tracing().running.find(sequence);
     if (it == tracing().running.end()) return false;
     r = std::move(it->second);
     tracing().running.erase(it);
+    told = r->told;
   }
   hsa_amd_profiling_dispatch_time_t time{};
   if (api().amd.hsa_amd_profiling_get_dispatch_time_fn(r->agent, r->ours, &time) == HSA_STATUS_SUCCESS && time.start != 0 &&
@@ -75,7 +79,7 @@ bool on_end(hsa_signal_value_t, void* data) {
     r->row.gpu_ns = ticks_to_ns(time.end - time.start);
   }
   complete_for_program(r->ours, r->programs);
-  link().add_rows(&r->row, 1);
+  if (!told) link().add_rows(&r->row, 1);
   link().send_rows(false);
   std::lock_guard hold(tracing().lock);
   tracing().idle.push_back(r->ours);
@@ -139,13 +143,20 @@ void flush_trace() {
     std::lock_guard hold(tracing().lock);
     if (tracing().running.empty()) break;
   }
-  std::map<std::uint64_t, std::shared_ptr<Running>> left;
+  std::vector<klab_row> left;  // they ran; how long is not known
   {
     std::lock_guard hold(tracing().lock);
-    left = tracing().running;
+    for (const auto& [sequence, r] : tracing().running)
+      if (!std::exchange(r->told, true)) left.push_back(r->row);
   }
-  for (const auto& [sequence, r] : left) link().add_rows(&r->row, 1);  // they ran; how long is not known
+  link().add_rows(left.data(), left.size());
   link().send_rows(true);
+}
+
+void forget_trace() {
+  std::lock_guard hold(tracing().lock);
+  for (const hsa_signal_t signal : tracing().idle) api().core.hsa_signal_destroy_fn(signal);
+  tracing().idle.clear();
 }
 
 void trace_after_fork() { new (&tracing().lock) std::mutex; }

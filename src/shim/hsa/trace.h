@@ -13,6 +13,8 @@ namespace klab::shim {
 void trace_packets(Queue& queue, const Packet* packets, std::uint64_t count, Writer write);
 /// Waits (bounded) for dispatches that still run, and sends all rows.
 void flush_trace();
+/// The runtime goes, and its signals with it.
+void forget_trace();
 void trace_after_fork();
 
 }  // namespace klab::shim

@@ -84,6 +84,12 @@ void Tracker::set_access(std::uint64_t begin, std::uint64_t size, bool accessibl
     if (it->second.mapped) it->second.accessible = accessible;
 }
 
+void Tracker::clear() {
+  std::lock_guard hold(lock_);
+  ranges_.clear();
+  handles_.clear();
+}
+
 std::vector<Range> Tracker::ranges() const {
   std::lock_guard hold(lock_);
   std::vector<Range> all;

@@ -49,6 +49,7 @@ class Tracker {
   void unmap(std::uint64_t begin, std::uint64_t size);
   void set_access(std::uint64_t begin, std::uint64_t size, bool accessible);
 
+  void clear();
   /// What is there now, ascending, none overlapping; mapped neighbours are merged, and what no device may
   /// access is left out.
   std::vector<Range> ranges() const;
