@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Atomics of 32 and 64 bits on a histogram that is not cleared between launches: right whatever the order of threads.
+// Atomics of 32 and 64 bits on a histogram that is not cleared between launches: right whatever the order of
+// threads.
 #include "common.h"
 
 using namespace example;
 
-__global__ void count_values(const unsigned* x, unsigned* bins, unsigned long long* sum, unsigned* most, unsigned n) {
+__global__ void count_values(const unsigned* x, unsigned* bins, unsigned long long* sum, unsigned* most,
+                             unsigned n) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n) return;
   atomicAdd(&bins[x[i] % 64], 1u);

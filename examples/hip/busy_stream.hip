@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kernel in one stream spins until the host sets a flag, which it does only after a kernel in another stream has
-// ended: who waits for the whole device before that kernel waits for ever.
+// A kernel in one stream spins until the host sets a flag, which it does only after a kernel in another
+// stream has ended: who waits for the whole device before that kernel waits for ever.
 #include "common.h"
 
 using namespace example;

@@ -13,7 +13,8 @@ const hipDeviceProp_t& device() {
   int count = 0;
   const hipError_t result = hipGetDeviceCount(&count);
   if (result != hipSuccess || count == 0)
-    skip(std::string("no HIP device: ") + hipGetErrorString(result == hipSuccess ? hipErrorNoDevice : result));
+    skip(std::string("no HIP device: ") +
+         hipGetErrorString(result == hipSuccess ? hipErrorNoDevice : result));
   HIP(hipGetDeviceProperties(&properties, 0));
   return properties;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the HIP example programs share besides common/example.h: error checks, memory.
-// Not here: the pattern that each program shows. Any HIP failure prints one line and exits with 1, a missing device
-// or feature with 77; an example needs no more.
+// Not here: the pattern that each program shows. Any HIP failure prints one line and exits with 1, a missing
+// device or feature with 77; an example needs no more.
 #pragma once
 #include <hip/hip_runtime.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A good launch, then one that writes far outside any allocation: the runtime reports a memory access fault and ends
-// the program, as it does on hardware. What was taken of the first must not be lost.
+// A good launch, then one that writes far outside any allocation: the runtime reports a memory access fault
+// and ends the program, as it does on hardware. What was taken of the first must not be lost.
 #include "common.h"
 
 using namespace example;

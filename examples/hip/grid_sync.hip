@@ -22,8 +22,8 @@ int main(int argc, char** argv) {
   unsigned *dx = to_device(x), *dy = to_device(y), n = o.size;
   void* arguments[] = {&dx, &dy, &n};
   for (std::uint32_t r = 0; r < o.repeat; ++r) {
-    HIP(hipLaunchCooperativeKernel(reinterpret_cast<void*>(two_phases), dim3(blocks(n, kBlock)), dim3(kBlock), arguments,
-                                   0, nullptr));
+    HIP(hipLaunchCooperativeKernel(reinterpret_cast<void*>(two_phases), dim3(blocks(n, kBlock)), dim3(kBlock),
+                                   arguments, 0, nullptr));
     for (std::uint32_t& value : x) value = value * 3 + 1;
   }
   for (std::uint32_t i = 0; i < n; ++i) y[i] = x[n - 1 - i];

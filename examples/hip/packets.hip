@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// No HIP runtime: three dispatch packets and a barrier written to an HSA queue, announced by one ring of the doorbell.
-// All count one signal down. The code object is partial_grid's; one allocation is freed before.
+// No HIP runtime: three dispatch packets and a barrier written to an HSA queue, announced by one ring of the
+// doorbell. All count one signal down. The code object is partial_grid's; one allocation is freed before.
 #include <hsa/hsa.h>
 #include <hsa/hsa_ext_amd.h>
 
@@ -48,7 +48,8 @@ std::string unbundle(const std::string& bundle) {
   std::memcpy(&count, bundle.data() + 24, 8);
   for (; count != 0; --count, at += 24 + entry[2]) {
     std::memcpy(entry, bundle.data() + at, 24);
-    if (bundle.substr(at + 24, entry[2]).find("amdgcn") != std::string::npos) return bundle.substr(entry[0], entry[1]);
+    if (bundle.substr(at + 24, entry[2]).find("amdgcn") != std::string::npos)
+      return bundle.substr(entry[0], entry[1]);
   }
   die("no code for a GPU");
 }
@@ -68,7 +69,8 @@ int run(const Options& o) {
   hsa_executable_symbol_t symbol;
   std::uint64_t object = 0;
   HSA(hsa_code_object_reader_create_from_memory(code.data(), code.size(), &reader));
-  HSA(hsa_executable_create_alt(HSA_PROFILE_FULL, HSA_DEFAULT_FLOAT_ROUNDING_MODE_DEFAULT, nullptr, &executable));
+  HSA(hsa_executable_create_alt(HSA_PROFILE_FULL, HSA_DEFAULT_FLOAT_ROUNDING_MODE_DEFAULT, nullptr,
+                                &executable));
   HSA(hsa_executable_load_agent_code_object(executable, found.gpu, reader, nullptr, nullptr));
   HSA(hsa_executable_freeze(executable, nullptr));
   HSA(hsa_code_object_reader_destroy(reader));
@@ -93,12 +95,15 @@ int run(const Options& o) {
 
   hsa_queue_t* queue = nullptr;
   hsa_signal_t signal;
-  HSA(hsa_queue_create(found.gpu, 1024, HSA_QUEUE_TYPE_MULTI, nullptr, nullptr, UINT32_MAX, UINT32_MAX, &queue));
+  HSA(hsa_queue_create(found.gpu, 1024, HSA_QUEUE_TYPE_MULTI, nullptr, nullptr, UINT32_MAX, UINT32_MAX,
+                       &queue));
   HSA(hsa_amd_profiling_set_profiler_enabled(queue, 1));
   HSA(hsa_signal_create(kPackets + 1, 0, nullptr, &signal));
   std::vector<std::uint32_t> expected(n);
   const std::uint64_t first = hsa_queue_add_write_index_relaxed(queue, kPackets + 1);
-  const auto place = [&](std::uint64_t i) { return static_cast<char*>(queue->base_address) + (first + i) % queue->size * 64; };
+  const auto place = [&](std::uint64_t i) {
+    return static_cast<char*>(queue->base_address) + (first + i) % queue->size * 64;
+  };
   constexpr std::uint16_t kFences = 1 << HSA_PACKET_HEADER_BARRIER |
                                     HSA_FENCE_SCOPE_SYSTEM << HSA_PACKET_HEADER_SCACQUIRE_FENCE_SCOPE |
                                     HSA_FENCE_SCOPE_SYSTEM << HSA_PACKET_HEADER_SCRELEASE_FENCE_SCOPE;
@@ -116,17 +121,20 @@ int run(const Options& o) {
     const std::uint32_t head = HSA_PACKET_TYPE_KERNEL_DISPATCH | kFences | std::uint32_t{p.setup} << 16;
     __atomic_store_n(reinterpret_cast<std::uint32_t*>(place(i)), head, __ATOMIC_RELEASE);
     for (std::size_t k = 0; k < n; ++k) {
-      const auto x = static_cast<std::uint32_t>(k % o.size), y = static_cast<std::uint32_t>(k / o.size % kHeight);
-      expected[k] += a->seed * (x + 1) + 1000 * y + 1000000 * static_cast<std::uint32_t>(k / o.size / kHeight);
+      const auto x = static_cast<std::uint32_t>(k % o.size),
+                 y = static_cast<std::uint32_t>(k / o.size % kHeight);
+      expected[k] +=
+          a->seed * (x + 1) + 1000 * y + 1000000 * static_cast<std::uint32_t>(k / o.size / kHeight);
     }
   }
   hsa_barrier_and_packet_t barrier{};
   barrier.completion_signal = signal;
   std::memcpy(place(kPackets) + 4, reinterpret_cast<char*>(&barrier) + 4, 60);
-  __atomic_store_n(reinterpret_cast<std::uint32_t*>(place(kPackets)), HSA_PACKET_TYPE_BARRIER_AND | std::uint32_t{kFences},
-                   __ATOMIC_RELEASE);
+  __atomic_store_n(reinterpret_cast<std::uint32_t*>(place(kPackets)),
+                   HSA_PACKET_TYPE_BARRIER_AND | std::uint32_t{kFences}, __ATOMIC_RELEASE);
   hsa_signal_store_screlease(queue->doorbell_signal, static_cast<hsa_signal_value_t>(first + kPackets));
-  while (hsa_signal_wait_scacquire(signal, HSA_SIGNAL_CONDITION_LT, 1, UINT64_MAX, HSA_WAIT_STATE_BLOCKED) > 0) {
+  while (hsa_signal_wait_scacquire(signal, HSA_SIGNAL_CONDITION_LT, 1, UINT64_MAX, HSA_WAIT_STATE_BLOCKED) >
+         0) {
   }
   const std::vector<std::uint32_t> left{static_cast<std::uint32_t>(hsa_signal_load_scacquire(signal))};
   Verdict v;

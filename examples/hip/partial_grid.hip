@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A 3-D grid counted in work-items that is no multiple of the block: the last blocks of each direction are partial.
-// Its code object is loaded from a file beside the program.
+// A 3-D grid counted in work-items that is no multiple of the block: the last blocks of each direction are
+// partial. Its code object is loaded from a file beside the program.
 #include <hip/hip_ext.h>
 
 #include "common.h"
@@ -24,8 +24,8 @@ int main(int argc, char** argv) {
   for (std::uint32_t r = 0; r < o.repeat; ++r) {
     unsigned seed = r + 3, w = width, h = height;
     void* arguments[] = {&out, &w, &h, &seed};
-    HIP(hipExtModuleLaunchKernel(function, width, height, depth, 16, 4, 2, 0, nullptr, arguments, nullptr, nullptr,
-                                 nullptr, 0));
+    HIP(hipExtModuleLaunchKernel(function, width, height, depth, 16, 4, 2, 0, nullptr, arguments, nullptr,
+                                 nullptr, nullptr, 0));
     for (unsigned z = 0; z < depth; ++z)
       for (unsigned y = 0; y < height; ++y)
         for (unsigned x = 0; x < width; ++x)
@@ -33,7 +33,9 @@ int main(int argc, char** argv) {
   }
   const auto got = to_host(out, all.size());
   Verdict v;
-  v.compare("out", std::vector<std::uint32_t>(got.begin(), got.begin() + static_cast<long>(expected.size())), expected);
-  v.compare("guard", std::vector<std::uint32_t>(got.begin() + static_cast<long>(expected.size()), got.end()), guard);
+  v.compare("out", std::vector<std::uint32_t>(got.begin(), got.begin() + static_cast<long>(expected.size())),
+            expected);
+  v.compare("guard", std::vector<std::uint32_t>(got.begin() + static_cast<long>(expected.size()), got.end()),
+            guard);
   return v.finish();
 }

@@ -22,7 +22,8 @@ int main(int argc, char** argv) {
   std::vector<std::uint32_t> x(o.size);
   for (std::uint32_t i = 0; i < o.size; ++i) x[i] = hash_word(i);
   const unsigned count = blocks(o.size, 256);
-  unsigned *dx = to_device(x), *dpartial = allocate<unsigned>(count), *dsum = allocate<unsigned>(blocks(count, 256));
+  unsigned *dx = to_device(x), *dpartial = allocate<unsigned>(count),
+           *dsum = allocate<unsigned>(blocks(count, 256));
   for (std::uint32_t r = 0; r < o.repeat; ++r) {
     sum_blocks<<<count, 256>>>(dx, dpartial, o.size);
     LAUNCHED();

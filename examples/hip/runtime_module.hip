@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Source compiled by hiprtc while the program runs, loaded as a module and launched with a packed argument buffer.
+// Source compiled by hiprtc while the program runs, loaded as a module and launched with a packed argument
+// buffer.
 #include <hip/hiprtc.h>
 
 #include "common.h"

@@ -39,7 +39,8 @@ TEST(HsaEnvironment, a_users_own_choice_of_registration_stays) {
 
 // The runtime splits the list at blanks.
 TEST(HsaEnvironment, a_path_with_blanks_is_one_name) {
-  EXPECT_EQ(environment("/my home/a\"b/libklab_hsa.so", {}).at("HSA_TOOLS_LIB"), "/my\\ home/a\\\"b/libklab_hsa.so");
+  EXPECT_EQ(environment("/my home/a\"b/libklab_hsa.so", {}).at("HSA_TOOLS_LIB"),
+            "/my\\ home/a\\\"b/libklab_hsa.so");
 }
 
 }  // namespace

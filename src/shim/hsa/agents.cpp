@@ -44,9 +44,11 @@ hsa_status_t list_pool(hsa_amd_memory_pool_t pool, void* data) {
   const AmdExtTable& amd = api().amd;
   hsa_amd_segment_t segment{};
   Pool p;
-  if (amd.hsa_amd_memory_pool_get_info_fn(pool, HSA_AMD_MEMORY_POOL_INFO_SEGMENT, &segment) != HSA_STATUS_SUCCESS ||
+  if (amd.hsa_amd_memory_pool_get_info_fn(pool, HSA_AMD_MEMORY_POOL_INFO_SEGMENT, &segment) !=
+          HSA_STATUS_SUCCESS ||
       segment != HSA_AMD_SEGMENT_GLOBAL ||
-      amd.hsa_amd_memory_pool_get_info_fn(pool, HSA_AMD_MEMORY_POOL_INFO_GLOBAL_FLAGS, &p.flags) != HSA_STATUS_SUCCESS)
+      amd.hsa_amd_memory_pool_get_info_fn(pool, HSA_AMD_MEMORY_POOL_INFO_GLOBAL_FLAGS, &p.flags) !=
+          HSA_STATUS_SUCCESS)
     return HSA_STATUS_SUCCESS;
   p.agent = l.agent, p.gpu = l.gpu;
   l.all->pools[pool.handle] = p;
@@ -92,14 +94,16 @@ void list(Agents& all) {
 template <class T>
 T info(hsa_agent_t agent, int which) {
   T value{};
-  if (api().core.hsa_agent_get_info_fn(agent, static_cast<hsa_agent_info_t>(which), &value) != HSA_STATUS_SUCCESS)
+  if (api().core.hsa_agent_get_info_fn(agent, static_cast<hsa_agent_info_t>(which), &value) !=
+      HSA_STATUS_SUCCESS)
     return T{};
   return value;
 }
 
 std::string text_info(hsa_agent_t agent, int which) {
   char text[256] = {};
-  if (api().core.hsa_agent_get_info_fn(agent, static_cast<hsa_agent_info_t>(which), text) != HSA_STATUS_SUCCESS)
+  if (api().core.hsa_agent_get_info_fn(agent, static_cast<hsa_agent_info_t>(which), text) !=
+      HSA_STATUS_SUCCESS)
     return {};
   text[sizeof text - 1] = '\0';
   return text;
@@ -108,7 +112,8 @@ std::string text_info(hsa_agent_t agent, int which) {
 std::string arch_of(hsa_agent_t agent) {
   const auto isa = info<hsa_isa_t>(agent, HSA_AGENT_INFO_ISA);
   std::uint32_t length = 0;
-  if (isa.handle == 0 || api().core.hsa_isa_get_info_alt_fn(isa, HSA_ISA_INFO_NAME_LENGTH, &length) != HSA_STATUS_SUCCESS ||
+  if (isa.handle == 0 ||
+      api().core.hsa_isa_get_info_alt_fn(isa, HSA_ISA_INFO_NAME_LENGTH, &length) != HSA_STATUS_SUCCESS ||
       length == 0 || length > 1024)
     return text_info(agent, HSA_AGENT_INFO_NAME);
   std::string name(length + 1, '\0');
@@ -128,7 +133,8 @@ std::string bus_address(hsa_agent_t agent) {
 
 // A runtime without the question answers with an error.
 bool integrated(hsa_agent_t agent) {
-  constexpr auto kMemoryProperties = static_cast<hsa_agent_info_t>(0xA114);  // HSA_AMD_AGENT_INFO_MEMORY_PROPERTIES
+  constexpr auto kMemoryProperties =
+      static_cast<hsa_agent_info_t>(0xA114);  // HSA_AMD_AGENT_INFO_MEMORY_PROPERTIES
   std::uint8_t properties[8] = {};
   return api().core.hsa_agent_get_info_fn(agent, kMemoryProperties, properties) == HSA_STATUS_SUCCESS &&
          (properties[0] & 1) != 0;  // HSA_AMD_MEMORY_PROPERTY_AGENT_IS_APU
@@ -202,13 +208,15 @@ std::uint32_t announce_agent(hsa_agent_t agent) {
   if (name.empty()) name = text_info(agent, HSA_AGENT_INFO_NAME);
   const std::string_view maker = "ROCr";
   const char* build = nullptr;
-  if (api().core.hsa_system_get_info_fn(HSA_AMD_SYSTEM_INFO_BUILD_VERSION, &build) != HSA_STATUS_SUCCESS) build = nullptr;
+  if (api().core.hsa_system_get_info_fn(HSA_AMD_SYSTEM_INFO_BUILD_VERSION, &build) != HSA_STATUS_SUCCESS)
+    build = nullptr;
   const std::string version = build != nullptr ? build : "";
   record.name_length = static_cast<std::uint32_t>(name.size());
   record.driver_length = static_cast<std::uint32_t>(maker.size());
   record.driver_version_length = static_cast<std::uint32_t>(version.size());
   link().send(&record, sizeof record, KLAB_DEVICE, {name, maker, version});
-  const std::string arch = arch_of(agent), address = record.has_uuid != 0 ? std::string() : bus_address(agent);
+  const std::string arch = arch_of(agent),
+                    address = record.has_uuid != 0 ? std::string() : bus_address(agent);
   klab_device_detail detail{};
   detail.device = record.device;
   detail.arch_length = static_cast<std::uint32_t>(arch.size());

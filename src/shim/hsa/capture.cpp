@@ -61,7 +61,8 @@ struct Taking {
 std::string quieten() {
   const std::uint64_t deadline = link().config().deadline_ns;
   constexpr int kOwnPass = 1;  // this thread came through the gate once
-  if (!gate().close(deadline, kOwnPass)) return "another thread is in a call of the runtime that does not end";
+  if (!gate().close(deadline, kOwnPass))
+    return "another thread is in a call of the runtime that does not end";
   return drain(deadline);
 }
 
@@ -77,13 +78,14 @@ std::string run(Taking& t, double& program_ns) {
     const hsa_signal_t programs = completion_of(t.packet);
     auto late = std::make_unique<Late>(Late{t.ended.handle, programs});
     if (programs.handle != 0 &&
-        api().amd.hsa_amd_signal_async_handler_fn(t.ended.handle, HSA_SIGNAL_CONDITION_LT, 1, late_end, late.get()) ==
-            HSA_STATUS_SUCCESS)
+        api().amd.hsa_amd_signal_async_handler_fn(t.ended.handle, HSA_SIGNAL_CONDITION_LT, 1, late_end,
+                                                  late.get()) == HSA_STATUS_SUCCESS)
       (void)late.release();
     return "the kernel itself did not end within " + std::to_string(deadline / 1'000'000) + " ms";
   }
   hsa_amd_profiling_dispatch_time_t time{};
-  if (api().amd.hsa_amd_profiling_get_dispatch_time_fn(t.queue.agent, t.ended.handle, &time) == HSA_STATUS_SUCCESS &&
+  if (api().amd.hsa_amd_profiling_get_dispatch_time_fn(t.queue.agent, t.ended.handle, &time) ==
+          HSA_STATUS_SUCCESS &&
       time.start != 0 && time.end > time.start)
     program_ns = ticks_to_ns(time.end - time.start);
   t.flushed.lost = !wait_signal(t.flushed.handle, deadline);
@@ -114,8 +116,8 @@ std::string take(Taking& t, bool& stopped) {
   return {};
 }
 
-void take_dispatch(Queue& queue, const Packet& packet, std::shared_ptr<const Loaded> loaded, std::uint64_t nth,
-                   Writer write) {
+void take_dispatch(Queue& queue, const Packet& packet, std::shared_ptr<const Loaded> loaded,
+                   std::uint64_t nth, Writer write) {
   const std::uint64_t started = now_ns();
   Kernel& kernel = *loaded->kernel;
   if (!capture_lock().try_lock_for(kOneAtATime)) {

@@ -73,7 +73,8 @@ hsa_status_t reader_from_file(hsa_file_t file, hsa_code_object_reader_t* reader)
   source->own.resize(static_cast<std::size_t>(st.st_size));
   std::size_t done = 0;
   while (done < source->own.size()) {
-    const ssize_t n = ::pread(file, source->own.data() + done, source->own.size() - done, static_cast<off_t>(done));
+    const ssize_t n =
+        ::pread(file, source->own.data() + done, source->own.size() - done, static_cast<off_t>(done));
     if (n <= 0) return status;
     done += static_cast<std::size_t>(n);
   }
@@ -151,7 +152,8 @@ struct ListedKernels {
   std::vector<std::pair<std::uint64_t, Loaded>> found;
 };
 
-hsa_status_t list_kernel(hsa_executable_t executable, hsa_agent_t agent, hsa_executable_symbol_t symbol, void* data) {
+hsa_status_t list_kernel(hsa_executable_t executable, hsa_agent_t agent, hsa_executable_symbol_t symbol,
+                         void* data) {
   if (symbol_info<hsa_symbol_kind_t>(symbol, HSA_EXECUTABLE_SYMBOL_INFO_TYPE) != HSA_SYMBOL_KIND_KERNEL)
     return HSA_STATUS_SUCCESS;
   Loaded k;
@@ -159,9 +161,11 @@ hsa_status_t list_kernel(hsa_executable_t executable, hsa_agent_t agent, hsa_exe
   if (k.mangled.size() > 3 && k.mangled.compare(k.mangled.size() - 3, 3, ".kd") == 0)
     k.mangled.resize(k.mangled.size() - 3);
   k.executable = executable, k.agent = agent;
-  k.kernarg_bytes = symbol_info<std::uint32_t>(symbol, HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_KERNARG_SEGMENT_SIZE);
+  k.kernarg_bytes =
+      symbol_info<std::uint32_t>(symbol, HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_KERNARG_SEGMENT_SIZE);
   k.group_bytes = symbol_info<std::uint32_t>(symbol, HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_GROUP_SEGMENT_SIZE);
-  k.private_bytes = symbol_info<std::uint32_t>(symbol, HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_PRIVATE_SEGMENT_SIZE);
+  k.private_bytes =
+      symbol_info<std::uint32_t>(symbol, HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_PRIVATE_SEGMENT_SIZE);
   const auto object = symbol_info<std::uint64_t>(symbol, HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_OBJECT);
   if (object != 0 && !k.mangled.empty())
     static_cast<ListedKernels*>(data)->found.emplace_back(object, std::move(k));
@@ -175,8 +179,14 @@ hsa_status_t list_variable(hsa_executable_symbol_t symbol, void* data) {
   g.name = symbol_name(symbol);
   g.address = symbol_info<std::uint64_t>(symbol, HSA_EXECUTABLE_SYMBOL_INFO_VARIABLE_ADDRESS);
   g.size = symbol_info<std::uint32_t>(symbol, HSA_EXECUTABLE_SYMBOL_INFO_VARIABLE_SIZE);
+<<<<<<< HEAD
   // ROCm 5 calls every one of them constant; what code cannot write is left out by its section (snapshot.cpp).
   if (!g.name.empty() && g.address != 0 && g.size != 0) static_cast<std::vector<Global>*>(data)->push_back(std::move(g));
+=======
+  g.constant = symbol_info<bool>(symbol, HSA_EXECUTABLE_SYMBOL_INFO_VARIABLE_IS_CONST);
+  if (!g.name.empty() && g.address != 0 && g.size != 0)
+    static_cast<std::vector<Global>*>(data)->push_back(std::move(g));
+>>>>>>> part/hip-shim
   return HSA_STATUS_SUCCESS;
 }
 hsa_status_t list_agent_variable(hsa_executable_t, hsa_agent_t, hsa_executable_symbol_t symbol, void* data) {
@@ -242,7 +252,8 @@ std::shared_ptr<const Loaded> loaded_kernel(std::uint64_t kernel_object) {
 
 std::vector<Global> globals_of(const Loaded& kernel) {
   std::vector<Global> all;
-  api().core.hsa_executable_iterate_agent_symbols_fn(kernel.executable, kernel.agent, list_agent_variable, &all);
+  api().core.hsa_executable_iterate_agent_symbols_fn(kernel.executable, kernel.agent, list_agent_variable,
+                                                     &all);
   if (api().core.hsa_executable_iterate_program_symbols_fn != nullptr)
     api().core.hsa_executable_iterate_program_symbols_fn(kernel.executable, list_program_variable, &all);
   return all;

@@ -19,12 +19,14 @@ std::string Copier::open(hsa_agent_t agent, std::uint64_t deadline_ns) {
   deadline_ns_ = deadline_ns;
   host_ = host_pool();
   if (host_.pool.handle == 0) return "the runtime has no host memory to copy through";
-  if (const hsa_status_t r = amd.hsa_amd_memory_pool_allocate_fn(host_.pool, kInFlight * KLAB_SLOT_BYTES, 0, &memory_);
+  if (const hsa_status_t r =
+          amd.hsa_amd_memory_pool_allocate_fn(host_.pool, kInFlight * KLAB_SLOT_BYTES, 0, &memory_);
       r != HSA_STATUS_SUCCESS) {
     memory_ = nullptr;
     return failed("hsa_amd_memory_pool_allocate", r);
   }
-  if (const hsa_status_t r = amd.hsa_amd_agents_allow_access_fn(1, &agent, nullptr, memory_); r != HSA_STATUS_SUCCESS)
+  if (const hsa_status_t r = amd.hsa_amd_agents_allow_access_fn(1, &agent, nullptr, memory_);
+      r != HSA_STATUS_SUCCESS)
     return failed("hsa_amd_agents_allow_access", r);
   for (std::size_t i = 0; i < kInFlight; ++i) {
     const Place place{static_cast<std::byte*>(memory_) + i * KLAB_SLOT_BYTES, new_signal()};
@@ -48,7 +50,8 @@ void Copier::close() {
   memory_ = nullptr;
 }
 
-bool Copier::land(std::uint32_t kind, std::uint32_t region, bool only_scan, const Scan& scan, std::string& why) {
+bool Copier::land(std::uint32_t kind, std::uint32_t region, bool only_scan, const Scan& scan,
+                  std::string& why) {
   const Flight f = flights_.front();
   if (!wait_signal(f.place.done, deadline_ns_)) {
     why = "a copy of its memory did not end";
@@ -66,15 +69,15 @@ bool Copier::land(std::uint32_t kind, std::uint32_t region, bool only_scan, cons
   return true;
 }
 
-bool Copier::send_host(std::uint32_t kind, std::uint32_t region, const Range& range, bool only_scan, const Scan& scan,
-                       std::string& why) {
+bool Copier::send_host(std::uint32_t kind, std::uint32_t region, const Range& range, bool only_scan,
+                       const Scan& scan, std::string& why) {
   for (std::uint64_t at = 0; at < range.size; at += KLAB_SLOT_BYTES) {
     const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(KLAB_SLOT_BYTES, range.size - at));
     std::uint32_t slot = 0;
     std::byte* to = link().take_slot(&slot);
     if (to == nullptr) return false;
-    // Of a pool it is there until it is freed, and frees wait for us; its pages are a driver's, which the kernel does
-    // not read for anyone. The program's own pages may have gone.
+    // Of a pool it is there until it is freed, and frees wait for us; its pages are a driver's, which the
+    // kernel does not read for anyone. The program's own pages may have gone.
     if (range.agent != 0)
       std::memcpy(to, reinterpret_cast<const void*>(range.host + at), n);
     else if (!read_own(range.host + at, to, n)) {
@@ -89,8 +92,8 @@ bool Copier::send_host(std::uint32_t kind, std::uint32_t region, const Range& ra
   return true;
 }
 
-bool Copier::send(std::uint32_t kind, std::uint32_t region, const Range& range, bool only_scan, const Scan& scan,
-                  std::string& why) {
+bool Copier::send(std::uint32_t kind, std::uint32_t region, const Range& range, bool only_scan,
+                  const Scan& scan, std::string& why) {
   if (only_scan && !scan) return true;
   if (range.host != 0) return send_host(kind, region, range, only_scan, scan, why);
   const hsa_agent_t from{range.agent != 0 ? range.agent : agent_.handle};
@@ -100,10 +103,12 @@ bool Copier::send(std::uint32_t kind, std::uint32_t region, const Range& range, 
     const Place place = free_.back();
     api().core.hsa_signal_store_screlease_fn(place.done, 1);
     if (const hsa_status_t r = api().amd.hsa_amd_memory_async_copy_fn(
-            place.bytes, host_.agent, reinterpret_cast<const void*>(range.begin + at), from, n, 0, nullptr, place.done);
+            place.bytes, host_.agent, reinterpret_cast<const void*>(range.begin + at), from, n, 0, nullptr,
+            place.done);
         r != HSA_STATUS_SUCCESS) {
       api().core.hsa_signal_store_screlease_fn(place.done, 0);
-      why = "its memory at " + hex(range.begin) + " could not be read: " + failed("hsa_amd_memory_async_copy", r);
+      why = "its memory at " + hex(range.begin) +
+            " could not be read: " + failed("hsa_amd_memory_async_copy", r);
       return false;
     }
     free_.pop_back();

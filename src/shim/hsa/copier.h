@@ -23,8 +23,8 @@ class Copier {
   /// Empty: done.
   std::string open(hsa_agent_t agent, std::uint64_t deadline_ns);
   void close();
-  /// Sends `range` as data of `region`, or only scans it. False: klab is gone when `why` stays empty, else what the
-  /// runtime said. `scan` may be empty.
+  /// Sends `range` as data of `region`, or only scans it. False: klab is gone when `why` stays empty, else
+  /// what the runtime said. `scan` may be empty.
   bool send(std::uint32_t kind, std::uint32_t region, const Range& range, bool only_scan, const Scan& scan,
             std::string& why);
 
@@ -38,8 +38,8 @@ class Copier {
     std::size_t size;
     std::uint64_t offset;
   };
-  bool send_host(std::uint32_t kind, std::uint32_t region, const Range& range, bool only_scan, const Scan& scan,
-                 std::string& why);
+  bool send_host(std::uint32_t kind, std::uint32_t region, const Range& range, bool only_scan,
+                 const Scan& scan, std::string& why);
   bool land(std::uint32_t kind, std::uint32_t region, bool only_scan, const Scan& scan, std::string& why);
   HostPool host_;
   hsa_agent_t agent_{};

@@ -23,20 +23,22 @@ hsa_status_t copy(std::uint32_t count, const hsa_signal_t* waits_for, hsa_signal
   return status;
 }
 
-hsa_status_t async_copy(void* to, hsa_agent_t to_agent, const void* from, hsa_agent_t from_agent, std::size_t size,
-                        std::uint32_t count, const hsa_signal_t* waits_for, hsa_signal_t completion) {
+hsa_status_t async_copy(void* to, hsa_agent_t to_agent, const void* from, hsa_agent_t from_agent,
+                        std::size_t size, std::uint32_t count, const hsa_signal_t* waits_for,
+                        hsa_signal_t completion) {
   return copy(count, waits_for, completion, [&] {
-    return api().amd.hsa_amd_memory_async_copy_fn(to, to_agent, from, from_agent, size, count, waits_for, completion);
+    return api().amd.hsa_amd_memory_async_copy_fn(to, to_agent, from, from_agent, size, count, waits_for,
+                                                  completion);
   });
 }
 
-hsa_status_t async_copy_rect(const hsa_pitched_ptr_t* to, const hsa_dim3_t* to_offset, const hsa_pitched_ptr_t* from,
-                             const hsa_dim3_t* from_offset, const hsa_dim3_t* range, hsa_agent_t agent,
-                             hsa_amd_copy_direction_t direction, std::uint32_t count, const hsa_signal_t* waits_for,
-                             hsa_signal_t completion) {
+hsa_status_t async_copy_rect(const hsa_pitched_ptr_t* to, const hsa_dim3_t* to_offset,
+                             const hsa_pitched_ptr_t* from, const hsa_dim3_t* from_offset,
+                             const hsa_dim3_t* range, hsa_agent_t agent, hsa_amd_copy_direction_t direction,
+                             std::uint32_t count, const hsa_signal_t* waits_for, hsa_signal_t completion) {
   return copy(count, waits_for, completion, [&] {
-    return api().amd.hsa_amd_memory_async_copy_rect_fn(to, to_offset, from, from_offset, range, agent, direction, count,
-                                                       waits_for, completion);
+    return api().amd.hsa_amd_memory_async_copy_rect_fn(to, to_offset, from, from_offset, range, agent,
+                                                       direction, count, waits_for, completion);
   });
 }
 
@@ -48,13 +50,13 @@ struct OnEngine {
   template <class Engine>
   struct Call<hsa_status_t (*)(void*, hsa_agent_t, const void*, hsa_agent_t, std::size_t, std::uint32_t,
                                const hsa_signal_t*, hsa_signal_t, Engine, bool)> {
-    static hsa_status_t run(void* to, hsa_agent_t to_agent, const void* from, hsa_agent_t from_agent, std::size_t size,
-                            std::uint32_t count, const hsa_signal_t* waits_for, hsa_signal_t completion, Engine engine,
-                            bool force) {
+    static hsa_status_t run(void* to, hsa_agent_t to_agent, const void* from, hsa_agent_t from_agent,
+                            std::size_t size, std::uint32_t count, const hsa_signal_t* waits_for,
+                            hsa_signal_t completion, Engine engine, bool force) {
       const Table& t = api().amd;
       return copy(count, waits_for, completion, [&] {
-        return t.hsa_amd_memory_async_copy_on_engine_fn(to, to_agent, from, from_agent, size, count, waits_for,
-                                                        completion, engine, force);
+        return t.hsa_amd_memory_async_copy_on_engine_fn(to, to_agent, from, from_agent, size, count,
+                                                        waits_for, completion, engine, force);
       });
     }
   };

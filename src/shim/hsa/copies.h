@@ -14,7 +14,8 @@ namespace klab::shim {
 /// Thread: any.
 class Copies {
  public:
-  void started(hsa_signal_t completion, std::int64_t value_before, const hsa_signal_t* waits_for, std::uint32_t count);
+  void started(hsa_signal_t completion, std::int64_t value_before, const hsa_signal_t* waits_for,
+               std::uint32_t count);
   /// The program gives a signal to something else: what it told of is over.
   void used_again(hsa_signal_t signal);
   void destroyed(hsa_signal_t signal);

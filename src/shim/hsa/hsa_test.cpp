@@ -116,7 +116,10 @@ TEST(AmdgpuCode, survives_bytes_that_were_cut_or_changed) {
 TEST(AmdgpuCode, other_files_are_no_code) {
   EXPECT_FALSE(AmdgpuCode({}).valid());
   std::vector<std::byte> elf(64);
-  std::memcpy(elf.data(), "\x7f" "ELF\2\1\1", 7);
+  std::memcpy(elf.data(),
+              "\x7f"
+              "ELF\2\1\1",
+              7);
   EXPECT_FALSE(AmdgpuCode(elf).valid());
   EXPECT_FALSE(AmdgpuCode(elf).kernel("step"));
 }
@@ -132,8 +135,8 @@ TEST(MessagePack, containers_that_claim_more_than_there_is_fail) {
 }
 
 TEST(MessagePack, numbers_of_every_width) {
-  const unsigned char bytes[] = {0x7f, 0xcc, 0xff, 0xcd, 0x01, 0x00, 0xce, 0, 1, 0, 0, 0xcf, 0, 0, 0, 1, 0, 0, 0, 0,
-                                 0xc3, 0xd0, 0x05, 0xd0, 0x80};
+  const unsigned char bytes[] = {0x7f, 0xcc, 0xff, 0xcd, 0x01, 0x00, 0xce, 0,    1,    0,    0,    0xcf, 0,
+                                 0,    0,    1,    0,    0,    0,    0,    0xc3, 0xd0, 0x05, 0xd0, 0x80};
   amdgpu::Reader r(std::as_bytes(std::span(bytes)));
   for (const std::uint64_t expected : {127ull, 255ull, 256ull, 65536ull, 1ull << 32, 1ull, 5ull}) {
     std::uint64_t n = 0;
@@ -162,8 +165,8 @@ TEST(Packets, only_the_release_of_a_dispatch_is_widened) {
                       HSA_FENCE_SCOPE_AGENT << HSA_PACKET_HEADER_SCRELEASE_FENCE_SCOPE;
   const std::uint16_t before = p.dispatch.header;
   release_to_system(p);
-  EXPECT_EQ(p.dispatch.header ^ before,
-            (HSA_FENCE_SCOPE_AGENT ^ HSA_FENCE_SCOPE_SYSTEM) << HSA_PACKET_HEADER_SCRELEASE_FENCE_SCOPE);
+  EXPECT_EQ(p.dispatch.header ^ before, (HSA_FENCE_SCOPE_AGENT ^ HSA_FENCE_SCOPE_SYSTEM)
+                                            << HSA_PACKET_HEADER_SCRELEASE_FENCE_SCOPE);
   EXPECT_TRUE(is_dispatch(p));
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The entry that the HSA runtime calls from hsa_init in a process that has this library in HSA_TOOLS_LIB. Whatever
-// fails, the program goes on as if we were not here. HIP programs never reach OnUnload: what is to be told is told as
-// it happens, or at exit.
+// The entry that the HSA runtime calls from hsa_init in a process that has this library in HSA_TOOLS_LIB.
+// Whatever fails, the program goes on as if we were not here. HIP programs never reach OnUnload: what is to
+// be told is told as it happens, or at exit.
 #include <pthread.h>
 
 #include <cstdlib>
@@ -55,7 +55,8 @@ void begin(HsaApiTable* table) {
   const std::uint32_t mode = link().config().mode;
   if (mode != KLAB_MODE_TRACE && mode != KLAB_MODE_CAPTURE) return;
   if (table == nullptr || table->version.major_id != HSA_API_TABLE_MAJOR_VERSION || !keep_api(*table))
-    return note("HIP in this process", "is not seen: the runtime's tables are of a version that is not known here");
+    return note("HIP in this process",
+                "is not seen: the runtime's tables are of a version that is not known here");
   hook_queues(*table);
   hook_code(*table);
   if (mode == KLAB_MODE_CAPTURE) {

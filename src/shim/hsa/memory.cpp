@@ -41,7 +41,8 @@ hsa_status_t pool_allocate(hsa_amd_memory_pool_t pool, std::size_t size, std::ui
   return status;
 }
 
-// What is taken away waits for a capture that may be reading it. Forgotten before it goes: another thread may be given the same address at once.
+// What is taken away waits for a capture that may be reading it. Forgotten before it goes: another thread may
+// be given the same address at once.
 hsa_status_t pool_free(void* at) {
   const Gate::Pass pass(gate());
   tracker().remove(number(at));
@@ -105,10 +106,10 @@ hsa_status_t ipc_detach(void* at) {
   return api().amd.hsa_amd_ipc_memory_detach_fn(at);
 }
 
-hsa_status_t interop_map(std::uint32_t count, hsa_agent_t* agents, int handle, std::uint32_t flags, std::size_t* size,
-                         void** at, std::size_t* metadata_size, const void** metadata) {
-  const hsa_status_t status =
-      api().amd.hsa_amd_interop_map_buffer_fn(count, agents, handle, flags, size, at, metadata_size, metadata);
+hsa_status_t interop_map(std::uint32_t count, hsa_agent_t* agents, int handle, std::uint32_t flags,
+                         std::size_t* size, void** at, std::size_t* metadata_size, const void** metadata) {
+  const hsa_status_t status = api().amd.hsa_amd_interop_map_buffer_fn(count, agents, handle, flags, size, at,
+                                                                      metadata_size, metadata);
   if (status == HSA_STATUS_SUCCESS && at != nullptr && size != nullptr) foreign(*at, *size, kInterop);
   return status;
 }
@@ -119,7 +120,8 @@ hsa_status_t interop_unmap(void* at) {
   return api().amd.hsa_amd_interop_unmap_buffer_fn(at);
 }
 
-// Managed memory, where the driver has it. No call tells when it ends: what cannot be read any more is left out then.
+// Managed memory, where the driver has it. No call tells when it ends: what cannot be read any more is left
+// out then.
 hsa_status_t svm_attributes_set(void* at, std::size_t size, hsa_amd_svm_attribute_pair_t* attributes,
                                 std::size_t count) {
   const hsa_status_t status = api().amd.hsa_amd_svm_attributes_set_fn(at, size, attributes, count);
@@ -127,15 +129,16 @@ hsa_status_t svm_attributes_set(void* at, std::size_t size, hsa_amd_svm_attribut
   return status;
 }
 
-// Virtual memory management came with ROCm 6: with older headers these types and members are not there, and what is
-// mapped so is known by the runtime alone (ask_runtime).
+// Virtual memory management came with ROCm 6: with older headers these types and members are not there, and
+// what is mapped so is known by the runtime alone (ask_runtime).
 template <class Table>
 struct Vmem {
   template <class F>
   struct Calls;
   template <class Handle>
   struct Calls<hsa_status_t (*)(void*, std::size_t, std::size_t, Handle, std::uint64_t)> {
-    static hsa_status_t map(void* at, std::size_t size, std::size_t offset, Handle handle, std::uint64_t flags) {
+    static hsa_status_t map(void* at, std::size_t size, std::size_t offset, Handle handle,
+                            std::uint64_t flags) {
       const hsa_status_t status = table().hsa_amd_vmem_map_fn(at, size, offset, handle, flags);
       if (status == HSA_STATUS_SUCCESS) tracker().map(number(at), size, handle.handle);
       return status;
@@ -145,7 +148,8 @@ struct Vmem {
   struct Calls<hsa_status_t (*)(Pools, std::size_t, Type, std::uint64_t, Handle*)> {
     static hsa_status_t create(Pools pool, std::size_t size, Type type, std::uint64_t flags, Handle* handle) {
       const hsa_status_t status = table().hsa_amd_vmem_handle_create_fn(pool, size, type, flags, handle);
-      if (status == HSA_STATUS_SUCCESS && handle != nullptr) tracker().created(handle->handle, !pool_of(pool).gpu);
+      if (status == HSA_STATUS_SUCCESS && handle != nullptr)
+        tracker().created(handle->handle, !pool_of(pool).gpu);
       return status;
     }
   };
@@ -177,10 +181,12 @@ struct Vmem {
     if constexpr (requires { t.hsa_amd_vmem_map_fn; }) {
       replace(t, &Table::hsa_amd_vmem_map_fn, Calls<decltype(t.hsa_amd_vmem_map_fn)>::map);
       replace(t, &Table::hsa_amd_vmem_unmap_fn, unmap);
-      replace(t, &Table::hsa_amd_vmem_handle_create_fn, Calls<decltype(t.hsa_amd_vmem_handle_create_fn)>::create);
+      replace(t, &Table::hsa_amd_vmem_handle_create_fn,
+              Calls<decltype(t.hsa_amd_vmem_handle_create_fn)>::create);
       replace(t, &Table::hsa_amd_vmem_import_shareable_handle_fn,
               Calls<decltype(t.hsa_amd_vmem_import_shareable_handle_fn)>::import_handle);
-      replace(t, &Table::hsa_amd_vmem_set_access_fn, Calls<decltype(t.hsa_amd_vmem_set_access_fn)>::set_access);
+      replace(t, &Table::hsa_amd_vmem_set_access_fn,
+              Calls<decltype(t.hsa_amd_vmem_set_access_fn)>::set_access);
     }
   }
 };

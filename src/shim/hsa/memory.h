@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program's calls that give and take memory, into the tracker. Not here: what a dispatch reaches (snapshot.h).
+// The program's calls that give and take memory, into the tracker. Not here: what a dispatch reaches
+// (snapshot.h).
 #pragma once
 #include "shim/hsa/api.h"
 #include "shim/launch/tracker.h"

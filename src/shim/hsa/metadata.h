@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the shim asks of an AMD GPU code object (ELF): names of its kernels, a kernel's arguments, local variables.
-// The bytes are foreign: nothing of them is trusted. Not here: all the rest that they say (bundle/hsaco.h).
+// What the shim asks of an AMD GPU code object (ELF): names of its kernels, a kernel's arguments, local
+// variables. The bytes are foreign: nothing of them is trusted. Not here: all the rest that they say
+// (bundle/hsaco.h).
 #pragma once
 #include <elf.h>
 
@@ -150,8 +151,8 @@ class AmdgpuCode {
   }
   bool valid() const { return valid_; }
 
-  /// Calls `use` for each kernel that `wanted` (of the mangled name; empty: every one) accepts. False: the note does
-  /// not parse to its end.
+  /// Calls `use` for each kernel that `wanted` (of the mangled name; empty: every one) accepts. False: the
+  /// note does not parse to its end.
   bool each_kernel(const std::function<bool(std::string_view)>& wanted,
                    const std::function<void(AmdgpuKernel&&)>& use) const {
     return top([&](std::string_view key, amdgpu::Reader& r) {
@@ -161,7 +162,9 @@ class AmdgpuCode {
       for (std::uint64_t i = 0; i < count; ++i) {
         amdgpu::Reader ahead = r;
         std::string_view name;
-        if (!members(ahead, [&](std::string_view k, amdgpu::Reader& v) { return k == ".name" ? v.text(name) : v.skip(); }))
+        if (!members(ahead, [&](std::string_view k, amdgpu::Reader& v) {
+              return k == ".name" ? v.text(name) : v.skip();
+            }))
           return false;
         if (wanted && !wanted(name)) {
           r = ahead;
@@ -176,11 +179,13 @@ class AmdgpuCode {
   }
   std::optional<AmdgpuKernel> kernel(std::string_view name) const {
     std::optional<AmdgpuKernel> found;
-    each_kernel([&](std::string_view n) { return n == name; }, [&](AmdgpuKernel&& k) { found = std::move(k); });
+    each_kernel([&](std::string_view n) { return n == name; },
+                [&](AmdgpuKernel&& k) { found = std::move(k); });
     return found;
   }
 
-  /// Data besides kernels' descriptors. Local: no other code object can name it, and the loader knows no address of it.
+  /// Data besides kernels' descriptors. Local: no other code object can name it, and the loader knows no
+  /// address of it.
   std::vector<AmdgpuVariable> variables() const {
     std::vector<AmdgpuVariable> all;
     for (std::size_t s = 0; s < header_.e_shnum; ++s) {
@@ -193,8 +198,8 @@ class AmdgpuCode {
         const auto home = section_at(symbol->st_shndx);
         AmdgpuVariable v;
         v.local = ELF64_ST_BIND(symbol->st_info) == STB_LOCAL;
-        if (ELF64_ST_TYPE(symbol->st_info) != STT_OBJECT || symbol->st_size == 0 || symbol->st_shndx == SHN_UNDEF ||
-            !home || v.local != (section->sh_type == SHT_SYMTAB))
+        if (ELF64_ST_TYPE(symbol->st_info) != STT_OBJECT || symbol->st_size == 0 ||
+            symbol->st_shndx == SHN_UNDEF || !home || v.local != (section->sh_type == SHT_SYMTAB))
           continue;
         v.name = text_at(*names, symbol->st_name);
         v.writable = (home->sh_flags & SHF_WRITE) != 0;
@@ -219,7 +224,8 @@ class AmdgpuCode {
     return at<Elf64_Shdr>(header_.e_shoff + index * sizeof(Elf64_Shdr));
   }
   std::string text_at(const Elf64_Shdr& table, std::uint32_t offset) const {
-    if (table.sh_offset > bytes_.size() || table.sh_size > bytes_.size() - table.sh_offset || offset >= table.sh_size)
+    if (table.sh_offset > bytes_.size() || table.sh_size > bytes_.size() - table.sh_offset ||
+        offset >= table.sh_size)
       return {};
     const char* from = reinterpret_cast<const char*>(bytes_.data()) + table.sh_offset + offset;
     return std::string(from, ::strnlen(from, table.sh_size - offset));
@@ -238,7 +244,8 @@ class AmdgpuCode {
       const std::uint64_t end = segment->p_offset + segment->p_filesz;
       for (std::uint64_t here = segment->p_offset; end - here >= sizeof(Elf64_Nhdr);) {
         const auto n = at<Elf64_Nhdr>(here);
-        const std::uint64_t name = here + sizeof *n, content = name + ((std::uint64_t{n->n_namesz} + 3) & ~3ull);
+        const std::uint64_t name = here + sizeof *n,
+                            content = name + ((std::uint64_t{n->n_namesz} + 3) & ~3ull);
         const std::uint64_t next = content + ((std::uint64_t{n->n_descsz} + 3) & ~3ull);
         if (content > end || n->n_descsz > end - content) break;
         if (n->n_type == kMetadata && n->n_namesz == 7 && std::memcmp(bytes_.data() + name, "AMDGPU", 7) == 0)

@@ -22,8 +22,8 @@ inline bool is_dispatch(const Packet& p) { return type_of(p) == HSA_PACKET_TYPE_
 /// Every kind of packet has its completion signal last.
 inline hsa_signal_t completion_of(const Packet& p) { return p.dispatch.completion_signal; }
 
-/// Waits for all before it in its queue, then decrements `signal`. `scope`: to what the memory that was written before
-/// is made visible.
+/// Waits for all before it in its queue, then decrements `signal`. `scope`: to what the memory that was
+/// written before is made visible.
 inline Packet barrier_packet(hsa_signal_t signal, hsa_fence_scope_t scope) {
   Packet p;
   std::memset(&p, 0, sizeof p);

@@ -40,7 +40,8 @@ hsa_signal_t make_signal(std::int64_t value) {
   hsa_signal_t signal{};
   // Without interrupts: it is polled, and goes down thousands of times.
   if (api().amd.hsa_amd_signal_create_fn != nullptr &&
-      api().amd.hsa_amd_signal_create_fn(value, 0, nullptr, HSA_AMD_SIGNAL_AMD_GPU_ONLY, &signal) == HSA_STATUS_SUCCESS)
+      api().amd.hsa_amd_signal_create_fn(value, 0, nullptr, HSA_AMD_SIGNAL_AMD_GPU_ONLY, &signal) ==
+          HSA_STATUS_SUCCESS)
     return signal;
   if (api().core.hsa_signal_create_fn(value, 0, nullptr, &signal) != HSA_STATUS_SUCCESS) return {};
   return signal;
@@ -62,7 +63,8 @@ void on_packets(const void* packets, std::uint64_t count, std::uint64_t, void* d
 
 // Makes every packet of the queue pass here, if it can be.
 bool listen(hsa_queue_t* handle, const std::shared_ptr<Queue>& queue) {
-  if (api().amd.hsa_amd_queue_intercept_register_fn(handle, on_packets, queue.get()) != HSA_STATUS_SUCCESS) return false;
+  if (api().amd.hsa_amd_queue_intercept_register_fn(handle, on_packets, queue.get()) != HSA_STATUS_SUCCESS)
+    return false;
   api().amd.hsa_amd_profiling_set_profiler_enabled_fn(handle, 1);  // times in completion signals
   std::lock_guard hold(queues().lock);
   queues().all[handle] = queue;
@@ -93,10 +95,11 @@ bool others_create() {
 }
 
 hsa_status_t queue_create(hsa_agent_t agent, std::uint32_t size, hsa_queue_type32_t type,
-                          void (*callback)(hsa_status_t, hsa_queue_t*, void*), void* data, std::uint32_t private_bytes,
-                          std::uint32_t group_bytes, hsa_queue_t** handle) {
+                          void (*callback)(hsa_status_t, hsa_queue_t*, void*), void* data,
+                          std::uint32_t private_bytes, std::uint32_t group_bytes, hsa_queue_t** handle) {
   const auto plain = [&] {
-    return api().core.hsa_queue_create_fn(agent, size, type, callback, data, private_bytes, group_bytes, handle);
+    return api().core.hsa_queue_create_fn(agent, size, type, callback, data, private_bytes, group_bytes,
+                                          handle);
   };
   if (handle == nullptr || !link().live()) return plain();
   try {
@@ -107,8 +110,8 @@ hsa_status_t queue_create(hsa_agent_t agent, std::uint32_t size, hsa_queue_type3
       if (status != HSA_STATUS_SUCCESS || listen(*handle, queue)) return status;
       api().core.hsa_queue_destroy_fn(*handle);
     }
-    const hsa_status_t status = api().amd.hsa_amd_queue_intercept_create_fn(agent, size, type, callback, data, private_bytes,
-                                                                            group_bytes, handle);
+    const hsa_status_t status = api().amd.hsa_amd_queue_intercept_create_fn(
+        agent, size, type, callback, data, private_bytes, group_bytes, handle);
     if (status == HSA_STATUS_SUCCESS) {
       if (!listen(*handle, queue)) note("a queue of the program", "is not seen: it cannot be intercepted");
       return status;
@@ -136,7 +139,8 @@ hsa_status_t queue_destroy(hsa_queue_t* handle) {
   return status;
 }
 
-// The runtime tells of its own queues, for its copies and fills; versions up to now do not let them be intercepted.
+// The runtime tells of its own queues, for its copies and fills; versions up to now do not let them be
+// intercepted.
 void on_runtime_queue(const hsa_queue_t* handle, hsa_agent_t agent, void*) {
   try {
     const auto queue = new_queue(agent, false);
@@ -150,7 +154,8 @@ void on_runtime_queue(const hsa_queue_t* handle, hsa_agent_t agent, void*) {
 
 void forward(Queue& queue, const Packet* packets, std::uint64_t count, Writer write) {
   if (count == 0) return;
-  if (queue.counter.handle == 0 || counts().finished.load(std::memory_order_relaxed)) return write(packets, count);
+  if (queue.counter.handle == 0 || counts().finished.load(std::memory_order_relaxed))
+    return write(packets, count);
   thread_local std::vector<Packet> out;
   out.clear();
   std::int64_t dispatches = 0;

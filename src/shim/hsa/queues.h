@@ -16,17 +16,18 @@ struct Queue {
   std::uint32_t number = 0;  // in order of creation
   hsa_agent_t agent{};
   bool cooperative = false;
-  hsa_signal_t counter{};                 // goes down by one as each dispatch ends
+  hsa_signal_t counter{};  // goes down by one as each dispatch ends
   std::atomic<std::int64_t> submitted{0};
 };
 
-/// Hands packets on, by one call of `write`: older runtimes bear only one in a handler. Until captures are over each
-/// dispatch is counted when it ends, by its completion signal when it has none of its own, else by a barrier behind it;
-/// and what it writes is made visible to copies then, so that nothing need be flushed when a capture comes.
+/// Hands packets on, by one call of `write`: older runtimes bear only one in a handler. Until captures are
+/// over each dispatch is counted when it ends, by its completion signal when it has none of its own, else by
+/// a barrier behind it; and what it writes is made visible to copies then, so that nothing need be flushed
+/// when a capture comes.
 void forward(Queue& queue, const Packet* packets, std::uint64_t count, Writer write);
 
-/// Polls until every dispatch and copy that was submitted is done. A copy that waits for something is not waited for:
-/// what it waits for cannot come while all else stands. Empty: idle; else what is not.
+/// Polls until every dispatch and copy that was submitted is done. A copy that waits for something is not
+/// waited for: what it waits for cannot come while all else stands. Empty: idle; else what is not.
 std::string drain(std::uint64_t deadline_ns);
 
 /// Polls until `signal` is below 1. False: not within the deadline.

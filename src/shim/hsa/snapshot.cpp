@@ -22,7 +22,8 @@ constexpr std::size_t kMaxArguments = 1u << 16;           // as a bundle holds t
 // No call tells of the end of managed or registered memory that is simply unmapped.
 bool still_there(const Range& r) {
   std::byte byte;
-  return r.host == 0 || r.agent != 0 || (read_own(r.host, &byte, 1) && read_own(r.host + r.size - 1, &byte, 1));
+  return r.host == 0 || r.agent != 0 ||
+         (read_own(r.host, &byte, 1) && read_own(r.host + r.size - 1, &byte, 1));
 }
 
 bool scope_all() { return link().config().scope == KLAB_SCOPE_ALL; }
@@ -70,7 +71,8 @@ Snapshot::Step Snapshot::before() {
       paid = regions_.size();
       if (!ask_size(false)) return Step::stopped;
     }
-    if (!announce(i) || !send(i, KLAB_DATA_PRE, true)) return refusal_.empty() ? Step::stopped : Step::refused;
+    if (!announce(i) || !send(i, KLAB_DATA_PRE, true))
+      return refusal_.empty() ? Step::stopped : Step::refused;
   }
   if (regions_.empty() && !ask_size(false)) return Step::stopped;
   if (count_only_) {
@@ -144,10 +146,12 @@ void Snapshot::collect_variables() {
     total_ += g.size;
     regions_.push_back(std::move(r));
   }
-  std::sort(variables_.begin(), variables_.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
+  std::sort(variables_.begin(), variables_.end(),
+            [](const Range& a, const Range& b) { return a.begin < b.begin; });
 }
 
-// What was allocated before we listened, or by a call that is not known here: the runtime knows it by address.
+// What was allocated before we listened, or by a call that is not known here: the runtime knows it by
+// address.
 void Snapshot::confirm_arguments() {
   std::vector<Range> more;
   each_argument_word(false, [&](std::uint64_t word) {
@@ -168,15 +172,17 @@ void Snapshot::confirm_arguments() {
   std::sort(ranges_.begin(), ranges_.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
 }
 
-// What hidden arguments lead to is this process's own (printf, hostcall, device heap), as is the memory that the
-// arguments lie in: a replay has its own of each, and another thread may write these at any time.
+// What hidden arguments lead to is this process's own (printf, hostcall, device heap), as is the memory that
+// the arguments lie in: a replay has its own of each, and another thread may write these at any time.
 void Snapshot::set_aside_runtime_memory() {
   std::vector<std::uint64_t> own{reinterpret_cast<std::uintptr_t>(packet_.kernarg_address)};
   each_argument_word(true, [&](std::uint64_t word) { own.push_back(word); });
   for (const std::uint64_t address : own) {
     const Range* r = find_range(ranges_, address);
     bool given = false;  // the program itself gave it to the kernel
-    each_argument_word(false, [&](std::uint64_t word) { given = given || (r != nullptr && word >= r->begin && word < r->end()); });
+    each_argument_word(false, [&](std::uint64_t word) {
+      given = given || (r != nullptr && word >= r->begin && word < r->end());
+    });
     if (r != nullptr && !given) ranges_.erase(ranges_.begin() + (r - ranges_.data()));
   }
 }
@@ -198,7 +204,8 @@ void Snapshot::reach(std::uint64_t address, std::uint32_t how) {
 void Snapshot::send_head() {
   const std::uint32_t device = announce_agent(queue_.agent);
   const std::uint32_t threads[3] = {packet_.grid_size_x, packet_.grid_size_y, packet_.grid_size_z};
-  const std::uint32_t block[3] = {packet_.workgroup_size_x, packet_.workgroup_size_y, packet_.workgroup_size_z};
+  const std::uint32_t block[3] = {packet_.workgroup_size_x, packet_.workgroup_size_y,
+                                  packet_.workgroup_size_z};
   klab_capture_begin begin{};
   begin.device = device;
   begin.kernel = loaded_.kernel->id;
@@ -249,7 +256,8 @@ bool Snapshot::send(std::uint32_t index, std::uint32_t kind, bool first) {
   Copier::Scan see;
   if (first && !scope_all() && !ranges_.empty())
     see = [&](const std::byte* bytes, std::size_t size) {
-      scan_words(bytes, size, low_, high_ - low_, [&](std::uint64_t word) { reach(word, KLAB_REACHED_POINTER); });
+      scan_words(bytes, size, low_, high_ - low_,
+                 [&](std::uint64_t word) { reach(word, KLAB_REACHED_POINTER); });
     };
   return copier_.send(kind, index, r.range, count_only_, see, refusal_) && refusal_.empty();
 }

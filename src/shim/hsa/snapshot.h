@@ -20,7 +20,8 @@ class Snapshot {
     refused,  // refusal() says why; klab has not been told
     stopped   // klab wants no more of it, or is gone
   };
-  Snapshot(const Loaded& loaded, const Packet& packet, const Queue& queue, std::uint64_t nth, std::uint64_t sequence)
+  Snapshot(const Loaded& loaded, const Packet& packet, const Queue& queue, std::uint64_t nth,
+           std::uint64_t sequence)
       : loaded_(loaded), packet_(packet.dispatch), queue_(queue), nth_(nth), sequence_(sequence) {}
   Snapshot(const Snapshot&) = delete;
   /// Builds the list of regions, asks klab, sends all contents.

@@ -73,9 +73,10 @@ bool on_end(hsa_signal_value_t, void* data) {
     told = r->told;
   }
   hsa_amd_profiling_dispatch_time_t time{};
-  if (api().amd.hsa_amd_profiling_get_dispatch_time_fn(r->agent, r->ours, &time) == HSA_STATUS_SUCCESS && time.start != 0 &&
-      time.end >= time.start) {
-    if (time.start >= tracing().begin_ticks) r->row.begin_ns = ticks_to_ns(time.start - tracing().begin_ticks);
+  if (api().amd.hsa_amd_profiling_get_dispatch_time_fn(r->agent, r->ours, &time) == HSA_STATUS_SUCCESS &&
+      time.start != 0 && time.end >= time.start) {
+    if (time.start >= tracing().begin_ticks)
+      r->row.begin_ns = ticks_to_ns(time.start - tracing().begin_ticks);
     r->row.gpu_ns = ticks_to_ns(time.end - time.start);
   }
   complete_for_program(r->ours, r->programs);
@@ -124,7 +125,8 @@ void trace_packets(Queue& queue, const Packet* packets, std::uint64_t count, Wri
       if (!r) continue;
       // Asked for first: the handler must not miss a dispatch that ends at once.
       if (api().amd.hsa_amd_signal_async_handler_fn(r->ours, HSA_SIGNAL_CONDITION_LT, 1, on_end,
-                                                    reinterpret_cast<void*>(r->row.sequence)) != HSA_STATUS_SUCCESS) {
+                                                    reinterpret_cast<void*>(r->row.sequence)) !=
+          HSA_STATUS_SUCCESS) {
         link().add_rows(&r->row, 1);
         std::lock_guard hold(tracing().lock);
         tracing().running.erase(r->row.sequence);

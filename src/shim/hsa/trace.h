@@ -8,8 +8,8 @@
 
 namespace klab::shim {
 
-/// Hands on all of a batch. Each dispatch ends in a signal of ours; the program's own goes down right after, with the
-/// same times.
+/// Hands on all of a batch. Each dispatch ends in a signal of ours; the program's own goes down right after,
+/// with the same times.
 void trace_packets(Queue& queue, const Packet* packets, std::uint64_t count, Writer write);
 /// Waits (bounded) for dispatches that still run, and sends all rows.
 void flush_trace();

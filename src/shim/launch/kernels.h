@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that a program launches by name (CUDA, HIP): which are wanted, how often each ran, what klab is told of them.
-// Not here: how a launch is seen, where code comes from (cuda/, hsa/).
+// Kernels that a program launches by name (CUDA, HIP): which are wanted, how often each ran, what klab is
+// told of them. Not here: how a launch is seen, where code comes from (cuda/, hsa/).
 #pragma once
 #include <atomic>
 #include <cstddef>

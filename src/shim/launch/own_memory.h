@@ -11,7 +11,8 @@
 
 namespace klab::shim {
 
-/// Through the kernel: a program that has unmapped what it registered is refused, not killed. False: not readable.
+/// Through the kernel: a program that has unmapped what it registered is refused, not killed. False: not
+/// readable.
 inline bool read_own(std::uint64_t address, std::byte* to, std::size_t size) {
   while (size != 0) {
     const iovec mine{to, size}, from{reinterpret_cast<void*>(address), size};

@@ -66,8 +66,7 @@ void Tracker::map(std::uint64_t begin, std::uint64_t size, std::uint64_t handle)
   r.accessible = false;  // until cuMemSetAccess
   if (const auto it = handles_.find(handle); it != handles_.end()) {
     if (it->second.host) r.memory = KLAB_MEMORY_PINNED_HOST;
-    if (it->second.imported)
-      r.refusal = "memory imported from another process (a shareable handle)";
+    if (it->second.imported) r.refusal = "memory imported from another process (a shareable handle)";
   }
   ranges_[begin] = r;
 }

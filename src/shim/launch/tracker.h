@@ -18,12 +18,12 @@ struct Range {
   std::uint32_t memory = KLAB_MEMORY_DEVICE;  // klab_memory
   std::uint64_t id = 0;                       // of the allocation, in order of creation
   const char* refusal = nullptr;              // why a dispatch that reaches it is refused
-  bool mapped = false;                        // by cuMemMap, hsa_amd_vmem_map: neighbours are one range to a pointer
+  bool mapped = false;  // by cuMemMap, hsa_amd_vmem_map: neighbours are one range to a pointer
   bool accessible = true;
   const void* context = nullptr;
-  std::uint64_t host = 0;    // HSA: where the CPU reads the same memory; 0: nowhere
-  std::uint64_t agent = 0;   // HSA: whose memory it is; 0: pages of the program
-  std::uint32_t flags = 0;   // HSA: of its pool
+  std::uint64_t host = 0;   // HSA: where the CPU reads the same memory; 0: nowhere
+  std::uint64_t agent = 0;  // HSA: whose memory it is; 0: pages of the program
+  std::uint32_t flags = 0;  // HSA: of its pool
   std::uint64_t end() const { return begin + size; }
 };
 
