@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <cstring>
 
@@ -75,9 +76,14 @@ Result<const Runtime*> load_once() {
     r.kmt_alloc = nullptr;
   make_reservations_tight(library);
   loaded = &runtime;
-  if (const hsa_status_t s = r.hsa_init(); s != HSA_STATUS_SUCCESS)
+  if (const hsa_status_t s = r.hsa_init(); s != HSA_STATUS_SUCCESS) {
+    // The runtime says "out of resources" for all of these.
+    if (::access("/dev/kfd", F_OK) != 0)
+      return fail(ErrorCode::no_device, "the HSA runtime finds no GPU: there is no /dev/kfd",
+                  "load the amdgpu driver, and check with: rocminfo", s);
     return fail(ErrorCode::environment, fmt::format("hsa_init: {}", status_text(s)),
                 "check that /dev/kfd and /dev/dri/renderD* are there and that you may use them (groups render, video)", s);
+  }
   std::uint16_t major = 0, minor = 0;
   std::uint64_t frequency = 0;
   (void)r.hsa_system_get_info(HSA_SYSTEM_INFO_VERSION_MAJOR, &major);
