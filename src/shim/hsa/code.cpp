@@ -179,14 +179,8 @@ hsa_status_t list_variable(hsa_executable_symbol_t symbol, void* data) {
   g.name = symbol_name(symbol);
   g.address = symbol_info<std::uint64_t>(symbol, HSA_EXECUTABLE_SYMBOL_INFO_VARIABLE_ADDRESS);
   g.size = symbol_info<std::uint32_t>(symbol, HSA_EXECUTABLE_SYMBOL_INFO_VARIABLE_SIZE);
-<<<<<<< HEAD
   // ROCm 5 calls every one of them constant; what code cannot write is left out by its section (snapshot.cpp).
   if (!g.name.empty() && g.address != 0 && g.size != 0) static_cast<std::vector<Global>*>(data)->push_back(std::move(g));
-=======
-  g.constant = symbol_info<bool>(symbol, HSA_EXECUTABLE_SYMBOL_INFO_VARIABLE_IS_CONST);
-  if (!g.name.empty() && g.address != 0 && g.size != 0)
-    static_cast<std::vector<Global>*>(data)->push_back(std::move(g));
->>>>>>> part/hip-shim
   return HSA_STATUS_SUCCESS;
 }
 hsa_status_t list_agent_variable(hsa_executable_t, hsa_agent_t, hsa_executable_symbol_t symbol, void* data) {
