@@ -51,7 +51,7 @@ def test_a_wrong_variant_is_caught(hip, saxpy):
 
 def test_what_does_not_compile_names_the_line(hip, saxpy):
     done = hip("build", saxpy, "--source", VARIANTS / "saxpy_broken.hip", "--json")
-    assert done.code == 7 and "saxpy_broken.hip:4" in done.error["what"], repr(done)
+    assert done.code == 7 and "saxpy_broken.hip:3" in done.error["what"], repr(done)
 
 
 def test_another_kernel_is_never_taken_for_the_captured_one(hip, saxpy):
