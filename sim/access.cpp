@@ -41,7 +41,7 @@ struct Addresses {
 u64 scratch_offset(Wave& w, const Instruction& i, std::size_t address, u32 lane) {
   const Operand &descriptor = i.operands[address + 1], &stack = i.operands[address + 2];
   if (w.scalar[descriptor.reg + 3] != kScratchDescriptor) stop_at(w, "a buffer that is not scratch");
-  const u32 wave_offset = stack.kind == Operand::Kind::scalar ? (stack.reg == kNull ? 0 : w.scalar[stack.reg]) : constant32(w, stack);
+  const u32 wave_offset = scalar_value(w, stack);
   const u32 lane_offset = i.has(kOffen) ? w.lanes_of(i.operands[address].reg)[lane] : 0;
   return wave_offset / w.lanes + lane_offset + static_cast<u64>(i.offset);
 }
@@ -50,11 +50,6 @@ u64 scratch_offset(Wave& w, const Instruction& i, std::size_t address, u32 lane)
 
 /// How bytes of memory become a register, and back.
 enum class Form { dwords, unsigned_part, signed_part, low_half, high_half };
-
-template <class F>
-void each_lane(Wave& w, F&& f) {
-  for (u64 left = w.exec(); left != 0; left &= left - 1) f(static_cast<u32>(__builtin_ctzll(left)));
-}
 
 template <u32 bytes, Form form, bool is_signed>
 void take(Wave& w, const Instruction& i, const std::byte* p, u32 lane) {

@@ -86,10 +86,6 @@ void select(Wave& w, const Instruction& i) {
   store(w, i, out);
 }
 
-u32 scalar_of(const Wave& w, const Operand& o) {
-  return o.kind == Operand::Kind::scalar ? (o.reg == kNull ? 0 : w.scalar[o.reg]) : constant32(w, o);
-}
-
 void read_first_lane(Wave& w, const Instruction& i) {
   Lanes<u32> a;
   load(w, i, 1, a);
@@ -97,10 +93,10 @@ void read_first_lane(Wave& w, const Instruction& i) {
   w.scalar[i.operands[0].reg] = a[exec != 0 ? static_cast<std::size_t>(__builtin_ctzll(exec)) : 0];
 }
 void read_lane(Wave& w, const Instruction& i) {
-  w.scalar[i.operands[0].reg] = w.lanes_of(i.operands[1].reg)[scalar_of(w, i.operands[2]) & (w.lanes - 1)];
+  w.scalar[i.operands[0].reg] = w.lanes_of(i.operands[1].reg)[scalar_value(w, i.operands[2]) & (w.lanes - 1)];
 }
 void write_lane(Wave& w, const Instruction& i) {
-  w.lanes_of(i.operands[0].reg)[scalar_of(w, i.operands[2]) & (w.lanes - 1)] = scalar_of(w, i.operands[1]);
+  w.lanes_of(i.operands[0].reg)[scalar_value(w, i.operands[2]) & (w.lanes - 1)] = scalar_value(w, i.operands[1]);
 }
 
 /// S1 + how many bits of S0 are of lanes before this one; of the lower or the upper 32 lanes.
@@ -122,7 +118,7 @@ template <bool other_row>
 void permute_lanes(Wave& w, const Instruction& i) {
   Lanes<u32> a, out;
   load(w, i, 1, a);
-  const u64 select = static_cast<u64>(scalar_of(w, i.operands[3])) << 32 | scalar_of(w, i.operands[2]);
+  const u64 select = static_cast<u64>(scalar_value(w, i.operands[3])) << 32 | scalar_value(w, i.operands[2]);
   const u64 exec = w.exec();
   out = a;
   for (u32 l = 0; l < w.lanes; ++l) {

@@ -14,6 +14,10 @@ u32 constant32(const Wave& w, const Operand& o) {
   }
 }
 
+u32 scalar_value(const Wave& w, const Operand& o) {
+  return o.kind == Operand::Kind::scalar ? (o.reg == kNull ? 0 : w.scalar[o.reg]) : constant32(w, o);
+}
+
 u64 constant64(const Operand& o, bool is_signed, bool is_real) {
   switch (o.kind) {
     case Operand::Kind::integer:
@@ -95,7 +99,7 @@ void fetch(Wave& w, const Instruction& i, std::size_t n, Lanes<u32>& out) {
   if (o.kind == Operand::Kind::vector) {
     std::memcpy(out.data(), w.lanes_of(o.reg), w.lanes * sizeof(u32));
   } else {
-    out.fill(o.kind == Operand::Kind::scalar ? (o.reg == kNull ? 0 : w.scalar[o.reg]) : constant32(w, o));
+    out.fill(scalar_value(w, o));
   }
   // DPP is of source 0, SDWA of sources 0 and 1.
   if (n < i.first_source) return;

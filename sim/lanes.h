@@ -17,6 +17,8 @@ using Lanes = std::array<T, kMostLanes>;
 
 /// Constants of the encoding as a register of their type would hold them.
 u32 constant32(const Wave& w, const Operand& o);
+/// 32 bits of a scalar register or a constant.
+u32 scalar_value(const Wave& w, const Operand& o);
 u64 constant64(const Operand& o, bool is_signed, bool is_real);
 u16 constant16(const Operand& o);
 

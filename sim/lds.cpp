@@ -9,11 +9,6 @@
 namespace sim {
 namespace {
 
-template <class F>
-void each_lane(Wave& w, F&& f) {
-  for (u64 left = w.exec(); left != 0; left &= left - 1) f(static_cast<u32>(__builtin_ctzll(left)));
-}
-
 u64 address_of(Wave& w, const Instruction& i, std::size_t operand, u32 lane, i64 offset) {
   if (i.has(kGds)) stop_at(w, "global data share is not simulated");
   return static_cast<u64>(w.lanes_of(i.operands[operand].reg)[lane]) + static_cast<u64>(offset);

@@ -12,9 +12,6 @@ namespace sim {
 
 namespace {
 
-u32 read32(const Wave& w, const Operand& o) {
-  return o.kind == Operand::Kind::scalar ? (o.reg == kNull ? 0 : w.scalar[o.reg]) : constant32(w, o);
-}
 u64 read64(const Wave& w, const Operand& o, bool is_signed) {
   return o.kind == Operand::Kind::scalar ? (o.reg == kNull ? 0 : w.pair(o.reg)) : constant64(o, is_signed, false);
 }
@@ -27,7 +24,7 @@ T read(const Wave& w, const Operand& o) {
   if constexpr (sizeof(T) == 8)
     return static_cast<T>(read64(w, o, std::is_signed_v<T>));
   else
-    return static_cast<T>(read32(w, o));
+    return static_cast<T>(scalar_value(w, o));
 }
 
 template <class T>
@@ -76,7 +73,7 @@ template <class F>
 void run_save_exec(Wave& w, const Instruction& i) {
   const bool wide = i.operands[0].width == 2;
   const u64 old = wide ? w.pair(kExec) : w.scalar[kExec];
-  const u64 source = wide ? read64(w, i.operands[1], false) : read32(w, i.operands[1]);
+  const u64 source = wide ? read64(w, i.operands[1], false) : scalar_value(w, i.operands[1]);
   const u64 now = F{}(source, old);
   if (wide) {
     w.set_pair(i.operands[0].reg, old);
@@ -97,7 +94,7 @@ void save_exec(Table& t, const std::string& name, F) {
 template <class F>
 void run_write_exec(Wave& w, const Instruction& i) {
   const bool wide = i.operands[0].width == 2;
-  const u64 now = F{}(wide ? read64(w, i.operands[1], false) : read32(w, i.operands[1]), wide ? w.pair(kExec) : w.scalar[kExec]);
+  const u64 now = F{}(wide ? read64(w, i.operands[1], false) : scalar_value(w, i.operands[1]), wide ? w.pair(kExec) : w.scalar[kExec]);
   if (wide)
     w.set_pair(kExec, now), w.set_pair(i.operands[0].reg, now);
   else
@@ -271,7 +268,7 @@ void get_register(Wave& w, const Instruction& i) {
 
 void set_register(Wave& w, const Instruction& i) {
   const Field f = field_of(i);
-  const u32 value = read32(w, i.operands[1]);
+  const u32 value = scalar_value(w, i.operands[1]);
   if (i.register_name.starts_with("HW_REG_FLAT_SCR")) return;  // scratch is found without it
   if (i.register_name != "HW_REG_MODE") stop_at(w, "this hardware register is not simulated");
   const u32 mask = f.mask() << f.offset;
