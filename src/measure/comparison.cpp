@@ -11,6 +11,9 @@ namespace {
 
 std::string percent(double share) { return fmt::format("{:.2f} %", 100 * share); }
 
+/// Where two copies of one variant differ by more, nothing is so close that it could be called the same.
+constexpr double kMostEquivalent = 0.1;
+
 std::string words(const Interval& i, double delta, Verdict v) {
   const std::string about = fmt::format("the interval of B's time over A's is {:.4f} to {:.4f}", i.low, i.high);
   switch (v) {
@@ -21,6 +24,8 @@ std::string words(const Interval& i, double delta, Verdict v) {
     case Verdict::equivalent:
       return fmt::format("{}, within {} of 1", about, percent(delta));
     default:
+      if (delta > kMostEquivalent && i.low >= 1 - delta && i.high <= 1 + delta)
+        return fmt::format("{}: two copies of A differ by up to {} here, too much for any claim", about, percent(delta));
       return fmt::format("{}: it reaches over a boundary at {} from 1", about, percent(delta));
   }
 }
@@ -138,7 +143,7 @@ Verdict decide(const Interval& i, double delta) {
   if (!i.bounded()) return Verdict::inconclusive;
   if (i.high < 1 - delta) return Verdict::faster;
   if (i.low > 1 + delta) return Verdict::slower;
-  if (i.low >= 1 - delta && i.high <= 1 + delta) return Verdict::equivalent;
+  if (delta <= kMostEquivalent && i.low >= 1 - delta && i.high <= 1 + delta) return Verdict::equivalent;
   return Verdict::inconclusive;
 }
 

@@ -91,6 +91,9 @@ TEST(Decide, asks_on_which_side_of_which_boundary_the_interval_is) {
   EXPECT_EQ(at(0.995, 1.005), Verdict::equivalent);
   EXPECT_EQ(at(0.98, 1.005), Verdict::inconclusive);
   EXPECT_EQ(decide(Interval{}, 0.01), Verdict::inconclusive);
+  const Interval twice{1.8, 1.7, 1.9, 0.05, ""};
+  EXPECT_EQ(decide(twice, 1.8), Verdict::inconclusive) << "a disturbed floor makes nothing the same";
+  EXPECT_EQ(decide(twice, 0.5), Verdict::slower) << "but what is beyond it is still told";
 }
 
 TEST(Conclude, drift_alone_is_no_difference) {
