@@ -340,10 +340,14 @@ TEST_F(Isa, parts_of_registers_by_sdwa) {
   set(2, 0x11223344u);
   run("v_add_nc_u32_sdwa v3, v1, v2 dst_sel:DWORD dst_unused:UNUSED_PAD src0_sel:BYTE_2 src1_sel:WORD_1\n"
       "v_mov_b32_sdwa v4, sext(v1) dst_sel:DWORD dst_unused:UNUSED_PAD src0_sel:WORD_1\n"
+      "v_mov_b32_sdwa v5, v1 dst_sel:BYTE_1 dst_unused:UNUSED_SEXT src0_sel:BYTE_2\n"
+      "v_mov_b32_sdwa v6, v1 dst_sel:WORD_1 dst_unused:UNUSED_SEXT src0_sel:WORD_1\n"
       "v_mov_b32_sdwa v2, v1 dst_sel:BYTE_1 dst_unused:UNUSED_PRESERVE src0_sel:BYTE_0");
   EXPECT_EQ(v(3)[0], 0xffu + 0x1122u);
   EXPECT_EQ(v(4)[0], 0xffff80ffu);
   EXPECT_EQ(v(2)[0], 0x11220144u);
+  EXPECT_EQ(v(5)[0], 0xffffff00u) << "the sign of 0xff, above it";
+  EXPECT_EQ(v(6)[0], 0x80ff0000u) << "nothing lies above";
 }
 
 TEST_F(Isa, scalars_and_lanes) {

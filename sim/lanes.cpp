@@ -90,7 +90,8 @@ u32 merged(u32 old, u32 value, Part part, Instruction::Unused unused) {
   const u32 ones = word ? 0xffff : 0xff, field = ones << shift;
   const u32 placed = (value & ones) << shift;
   if (unused == Instruction::Unused::preserve) return (old & ~field) | placed;
-  if (unused == Instruction::Unused::sign && (value & (ones / 2 + 1)) != 0) return placed | ~((field << 1) - 1) ;
+  // The sign goes into all that lies above.
+  if (unused == Instruction::Unused::sign && (value & (ones / 2 + 1)) != 0) return placed | ~(field | (field - 1));
   return placed;
 }
 

@@ -197,11 +197,6 @@ std::optional<Allocation> Memory::find(const void* address) {
   return a != nullptr ? std::optional(*a) : std::nullopt;
 }
 
-u64 Memory::free_video_memory() {
-  const std::lock_guard lock(mutex_);
-  return kVideoMemory - video_used_;
-}
-
 void* Memory::own_page(u64 size) {
   std::byte* p = reserve(0, size);
   if (p == nullptr || !back(p, size)) stop("no memory for a page of its own");

@@ -53,7 +53,6 @@ class Memory {
   HSAKMT_STATUS unmap(void* address);
   HSAKMT_STATUS set_user(const void* address, void* user);
   std::optional<Allocation> find(const void* address);
-  u64 free_video_memory();
   /// Kept for as long as the process lives, mapped for the GPU (event pages).
   void* own_page(u64 size);
 
