@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "gpu/backend.h"
+#include "gpu/test_arguments.h"
 #include "kernels/kernels.h"
 
 namespace klab::gpu::hw {
@@ -17,27 +18,6 @@ namespace klab::gpu::hw {
 std::span<const std::byte> test_code();
 
 Result<std::unique_ptr<Device>> open_device();
-
-template <class T>
-std::vector<std::byte> bytes_of(const std::vector<T>& values) {
-  const auto b = std::as_bytes(std::span(values));
-  return {b.begin(), b.end()};
-}
-
-/// A parameter buffer, each value at its own alignment.
-class Arguments {
- public:
-  template <class T>
-  Arguments& add(T value) {
-    bytes_.resize((bytes_.size() + alignof(T) - 1) / alignof(T) * alignof(T) + sizeof(T));
-    std::memcpy(bytes_.data() + bytes_.size() - sizeof(T), &value, sizeof(T));
-    return *this;
-  }
-  operator std::vector<std::byte>() const { return bytes_; }
-
- private:
-  std::vector<std::byte> bytes_;
-};
 
 /// One launch of a kernel of test_code().
 Result<LaunchId> prepare(Device& device, CodeId code, const char* kernel, bundle::Dim3 grid,

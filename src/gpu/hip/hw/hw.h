@@ -13,6 +13,7 @@
 
 #include "gpu/backend.h"
 #include "gpu/hip/hip.h"
+#include "gpu/test_arguments.h"
 #include "kernels/kernels.h"
 
 namespace klab::gpu::hip {
@@ -49,27 +50,6 @@ inline Result<std::unique_ptr<Device>> open_device() {
   const char* wanted = std::getenv("KLAB_TEST_DEVICE");
   return api->open(wanted == nullptr ? "" : wanted);
 }
-
-template <class T>
-std::vector<std::byte> bytes_of(const std::vector<T>& values) {
-  const auto b = std::as_bytes(std::span(values));
-  return {b.begin(), b.end()};
-}
-
-/// A parameter buffer, each value at its own alignment.
-class Arguments {
- public:
-  template <class T>
-  Arguments& add(T value) {
-    bytes_.resize((bytes_.size() + alignof(T) - 1) / alignof(T) * alignof(T) + sizeof(T));
-    std::memcpy(bytes_.data() + bytes_.size() - sizeof(T), &value, sizeof(T));
-    return *this;
-  }
-  operator std::vector<std::byte>() const { return bytes_; }
-
- private:
-  std::vector<std::byte> bytes_;
-};
 
 inline Result<BatchResult> run(Device& device, std::vector<Step> steps, double seconds = 60) {
   return device.run(steps, static_cast<std::uint64_t>(seconds * 1e9));
