@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "gpu/cuda/device.h"
+#include "gpu/steps.h"
 #include "kernels/kernels.h"
 
 namespace klab::gpu::cuda {
@@ -22,38 +23,6 @@ constexpr std::size_t kSegment = 96;
 constexpr std::uint64_t kGateLimitNs = 20'000'000;  // 20 ms
 
 }  // namespace
-
-Status CudaDevice::check_steps(std::span<const Step> steps, std::size_t& timed, bool& warm) const {
-  timed = 0;
-  warm = true;
-  auto inside = [&](MemoryId id, std::uint64_t offset, std::uint64_t size) -> Status {
-    const auto it = memories_.find(id);
-    if (it == memories_.end()) return fail(ErrorCode::internal, fmt::format("no memory {}", id));
-    if (offset > it->second.size || size > it->second.size - offset)
-      return fail(ErrorCode::internal,
-                  fmt::format("[{}, +{}) leaves a memory of {} bytes", offset, size, it->second.size));
-    return {};
-  };
-  for (const Step& s : steps) {
-    if (s.kind == Step::Kind::copy || s.kind == Step::Kind::fill) {
-      KLAB_TRY_VOID(inside(s.to, s.to_offset, s.size));
-      if (s.kind == Step::Kind::copy) KLAB_TRY_VOID(inside(s.from, s.from_offset, s.size));
-      if (s.kind == Step::Kind::fill && (s.to_offset % 4 != 0 || s.size % 4 != 0))
-        return fail(ErrorCode::internal,
-                    fmt::format("a fill of {} bytes at {}: not whole words", s.size, s.to_offset));
-      continue;
-    }
-    const auto it = launches_.find(s.launch);
-    if (it == launches_.end()) return fail(ErrorCode::internal, fmt::format("no launch {}", s.launch));
-    if (it->second.compile_only)
-      return fail(ErrorCode::internal,
-                  fmt::format("launch {} has a binding without memory: it cannot run", s.launch));
-    if (s.kind != Step::Kind::launch) continue;
-    timed += s.timed;
-    warm = warm && it->second.ran;
-  }
-  return {};
-}
 
 Status CudaDevice::open_gate() {
   if (gate_ == nullptr) {
@@ -119,9 +88,10 @@ Status CudaDevice::submit_step(const Step& s, std::size_t& timed) {
 
 Result<BatchResult> CudaDevice::run(std::span<const Step> steps, std::uint64_t timeout_ns) {
   KLAB_TRY_VOID(check_alive());
-  std::size_t timed = 0;
-  bool warm = false;
-  KLAB_TRY_VOID(check_steps(steps, timed, warm));
+  KLAB_TRY(const std::size_t timed, check_steps(steps, memories_, launches_));
+  const bool warm = std::all_of(steps.begin(), steps.end(), [&](const Step& s) {
+    return s.kind != Step::Kind::launch || launches_.at(s.launch).ran;
+  });
   while (events_.size() < 2 * timed) {
     KLAB_TRY(const CUevent event, make_event(CU_EVENT_DEFAULT));
     events_.push_back(event);

@@ -158,7 +158,6 @@ class CudaDevice final : public Device {
 
   Status submit(const Pass& pass);
   Status submit_step(const Step& step, std::size_t& timed);
-  Status check_steps(std::span<const Step> steps, std::size_t& timed, bool& warm) const;
   Status open_gate();  // holds the stream until its value is released
   void release_gates(std::uint32_t value);
 

@@ -11,6 +11,7 @@
 
 #include "gpu/cuda/device.h"
 #include "gpu/redzones.h"
+#include "gpu/steps.h"
 
 namespace klab::gpu::cuda {
 namespace {
@@ -269,14 +270,7 @@ void CudaDevice::release(MemoryId id) {
 }
 
 Result<CudaDevice::Memory*> CudaDevice::memory(MemoryId id, std::uint64_t offset, std::uint64_t size) {
-  const auto it = memories_.find(id);
-  if (it == memories_.end()) return fail(ErrorCode::internal, fmt::format("no memory {}", id));
-  // A last word may be bound whole.
-  const std::uint64_t room = (it->second.size + 3) / 4 * 4;
-  if (offset > room || size > room - offset)
-    return fail(ErrorCode::internal,
-                fmt::format("[{}, +{}) leaves a memory of {} bytes", offset, size, it->second.size));
-  return &it->second;
+  return find_memory(memories_, id, offset, size, whole_words);
 }
 
 }  // namespace klab::gpu::cuda

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "gpu/hip/device.h"
+#include "gpu/steps.h"
 
 namespace klab::gpu::hip {
 namespace {
@@ -25,36 +26,6 @@ constexpr std::uint16_t header_of(hsa_packet_type_t type, std::uint64_t acquire,
 }
 
 }  // namespace
-
-Status HipDevice::check_steps(std::span<const Step> steps, std::size_t& timed) const {
-  timed = 0;
-  auto inside = [&](MemoryId id, std::uint64_t offset, std::uint64_t size) -> Status {
-    const auto it = memories_.find(id);
-    if (it == memories_.end()) return fail(ErrorCode::internal, fmt::format("no memory {}", id));
-    if (offset > it->second.size || size > it->second.size - offset)
-      return fail(ErrorCode::internal,
-                  fmt::format("[{}, +{}) leaves a memory of {} bytes", offset, size, it->second.size));
-    return {};
-  };
-  for (const Step& s : steps) {
-    if (s.kind == Step::Kind::copy || s.kind == Step::Kind::fill) {
-      KLAB_TRY_VOID(inside(s.to, s.to_offset, s.size));
-      if (s.kind == Step::Kind::copy) KLAB_TRY_VOID(inside(s.from, s.from_offset, s.size));
-      if (s.kind == Step::Kind::fill &&
-          (s.to_offset % 4 != 0 || s.size % 4 != 0 || (memories_.at(s.to).address + s.to_offset) % 4 != 0))
-        return fail(ErrorCode::internal,
-                    fmt::format("a fill of {} bytes at {}: not whole words", s.size, s.to_offset));
-      continue;
-    }
-    const auto it = launches_.find(s.launch);
-    if (it == launches_.end()) return fail(ErrorCode::internal, fmt::format("no launch {}", s.launch));
-    if (it->second.compile_only)
-      return fail(ErrorCode::internal,
-                  fmt::format("launch {} has a binding without memory: it cannot run", s.launch));
-    if (s.kind == Step::Kind::launch) timed += s.timed;
-  }
-  return {};
-}
 
 Result<void*> HipDevice::next_slot(hsa_queue_t* queue) {
   const std::uint64_t index = runtime_.hsa_queue_load_write_index_relaxed(queue);
@@ -206,8 +177,7 @@ Result<double> HipDevice::dispatch_ns(std::size_t timed, bool two) {
 
 Result<BatchResult> HipDevice::run(std::span<const Step> steps, std::uint64_t timeout_ns) {
   KLAB_TRY_VOID(check_alive());
-  std::size_t timed = 0;
-  KLAB_TRY_VOID(check_steps(steps, timed));
+  KLAB_TRY(const std::size_t timed, check_steps(steps, memories_, launches_));
   KLAB_TRY_VOID(settle());
   while (timed_signals_.size() < 2 * timed) {
     KLAB_TRY(const hsa_signal_t signal, make_signal(0));

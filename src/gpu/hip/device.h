@@ -152,7 +152,6 @@ class HipDevice final : public Device {
   Result<HiddenValues> hidden_values(const bundle::HsacoKernel& kernel, const LaunchSpec& spec, const Pass& pass,
                                      Launch& launch);
 
-  Status check_steps(std::span<const Step> steps, std::size_t& timed) const;
   Status make_queue(hsa_queue_t*& queue, hsa_queue_type32_t type);
   Status submit_step(const Step& step, std::size_t& timed);
   Status submit(hsa_queue_t* queue, const Pass& pass, hsa_signal_t signal);
