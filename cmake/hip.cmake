@@ -57,3 +57,7 @@ function(klab_hip_code outputs source archs)
   endforeach()
   set(${outputs} ${files} PARENT_SCOPE)
 endfunction()
+
+if(NOT KLAB_HSA_INCLUDE OR NOT KLAB_HIP_CLANG OR NOT KLAB_HIPCC)
+  message(STATUS "klab: HIP is left out, or a part of it: HSA headers, hipcc or a clang for AMD GPUs is missing (tools/setup hip)")
+endif()
