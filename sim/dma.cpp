@@ -124,8 +124,7 @@ void run_dma(Queue& queue) {
       read += 4ull * take(Packet(queue, read), queue);
     } catch (const MemoryFault& fault) {
       report_fault(fault.address, fault.write);
-      while (!queue.stopping) usleep(1000);
-      return;
+      return stay_stopped(queue);
     }
     __atomic_store_n(queue.read_pointer, read, __ATOMIC_RELEASE);
   }

@@ -37,23 +37,22 @@ amd_queue_t* runtime_queue(const Queue& queue) {
   return reinterpret_cast<amd_queue_t*>(reinterpret_cast<u64>(queue.read_pointer) - offsetof(amd_queue_t, read_dispatch_id));
 }
 
+/// Changes a signal's value and raises its interrupt. The signal may be gone as soon as its value has changed.
+template <class Change>
+void signal(amd_signal_t* s, Change&& change) {
+  const u64 mailbox = s->event_mailbox_ptr;
+  const u32 event = s->event_id;
+  change(s->value);
+  if (mailbox == 0) return;
+  *reinterpret_cast<volatile u64*>(mailbox) = event;
+  set_event(event);
+}
+
 /// The queue's inactive signal says why; the runtime's handler calls the program's error callback.
 void fail(const Queue& queue, QueueError error) {
   const u64 handle = runtime_queue(queue)->queue_inactive_signal.handle;
   if (handle == 0) stop("a queue failed that has nobody to tell");
-  amd_signal_t* s = signal_at(handle);
-  const u64 mailbox = s->event_mailbox_ptr;
-  const u32 event = s->event_id;
-  __atomic_store_n(&s->value, static_cast<i64>(static_cast<u32>(error)), __ATOMIC_RELEASE);
-  if (mailbox != 0) {
-    *reinterpret_cast<volatile u64*>(mailbox) = event;
-    set_event(event);
-  }
-}
-
-/// Nothing of a failed queue goes on, but it can be destroyed.
-void stay_stopped(const Queue& queue) {
-  while (!queue.stopping) usleep(1000);
+  signal(signal_at(handle), [&](auto& value) { __atomic_store_n(&value, static_cast<i64>(static_cast<u32>(error)), __ATOMIC_RELEASE); });
 }
 
 void wait_for_signals(const hsa_barrier_and_packet_t& packet, bool all, const Queue& queue) {
@@ -107,20 +106,18 @@ void take(const std::byte (&packet)[kPacketBytes], u64 address, const Queue& que
 
 }  // namespace
 
-i64 signal_value(u64 signal) { return __atomic_load_n(&signal_at(signal)->value, __ATOMIC_ACQUIRE); }
+i64 signal_value(u64 handle) { return __atomic_load_n(&signal_at(handle)->value, __ATOMIC_ACQUIRE); }
 
-void complete(u64 signal, u64 started) {
-  if (signal == 0) return;
-  amd_signal_t* s = signal_at(signal);
+void complete(u64 handle, u64 started) {
+  if (handle == 0) return;
+  amd_signal_t* s = signal_at(handle);
   s->start_ts = started;
   s->end_ts = gpu_clock();
-  const u64 mailbox = s->event_mailbox_ptr;
-  const u32 event = s->event_id;
-  __atomic_fetch_sub(&s->value, 1, __ATOMIC_ACQ_REL);
-  if (mailbox != 0) {
-    *reinterpret_cast<volatile u64*>(mailbox) = event;
-    set_event(event);
-  }
+  signal(s, [](auto& value) { __atomic_fetch_sub(&value, 1, __ATOMIC_ACQ_REL); });
+}
+
+void stay_stopped(const Queue& queue) {
+  while (!queue.stopping) usleep(1000);
 }
 
 void run_aql(Queue& queue) {
@@ -138,8 +135,8 @@ void run_aql(Queue& queue) {
     backoff.reset();
     std::byte packet[kPacketBytes];
     std::memcpy(packet, at, sizeof packet);
-    u64 signal = 0;
-    std::memcpy(&signal, packet + 56, sizeof signal);  // of every kind of packet
+    u64 completion = 0;
+    std::memcpy(&completion, packet + 56, sizeof completion);  // of every kind of packet
     const u64 started = gpu_clock();
     try {
       take(packet, reinterpret_cast<u64>(at), queue);
@@ -154,7 +151,7 @@ void run_aql(Queue& queue) {
     __atomic_store_n(header, static_cast<u16>(HSA_PACKET_TYPE_INVALID), __ATOMIC_RELEASE);
     ++index;
     __atomic_store_n(queue.read_pointer, index, __ATOMIC_RELEASE);
-    complete(signal, started);
+    complete(completion, started);
   }
 }
 

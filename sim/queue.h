@@ -60,8 +60,10 @@ struct QueueFailure {
 };
 
 /// Lowers the signal and wakes who waits for it. The signal may be gone as soon as it is lowered.
-void complete(u64 signal, u64 started);
-i64 signal_value(u64 signal);
+void complete(u64 handle, u64 started);
+i64 signal_value(u64 handle);
+/// Nothing of a failed queue goes on, but it can be destroyed.
+void stay_stopped(const Queue& queue);
 
 void run_aql(Queue& queue);
 void run_dma(Queue& queue);

@@ -65,8 +65,8 @@ class Taken : public testing::Test {
   double waited_ns = 0;
 };
 
-TEST_F(Taken, threads_of_ours_that_wait_for_each_other_take_less_than_another_program_does) {
-  const double alone = share_with(3 * processors);
+TEST_F(Taken, programs_that_run_while_our_threads_wait_are_seen) {
+  (void)share_with(3 * processors);
   EXPECT_GT(waited_ns, 100e6) << "there are more than there are processors";
   std::vector<pid_t> others;
   for (unsigned i = 0; i < processors; ++i) {
@@ -80,8 +80,7 @@ TEST_F(Taken, threads_of_ours_that_wait_for_each_other_take_less_than_another_pr
     kill(pid, SIGKILL);
     waitpid(pid, nullptr, 0);
   }
-  EXPECT_GT(with_others, 0.15) << alone;
-  EXPECT_GT(with_others, alone - 0.1);
+  EXPECT_GT(with_others, 0.15);
 }
 
 }  // namespace
