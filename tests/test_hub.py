@@ -156,6 +156,17 @@ def test_garbage_on_the_socket_harms_nobody(klab, bundle):
     assert status(klab)["pid"] == pid
 
 
+def test_who_asks_once_it_is_told_to_stop_finds_none_and_can_start_the_next(klab, bundle):
+    before = set()
+    for _ in range(5):
+        klab.ok("replay", bundle, "--json")
+        pid = klab.ok("hub", "status", "--json").json["pid"]
+        assert pid not in before
+        before.add(pid)
+        klab.ok("hub", "stop")
+        assert not klab.ok("hub", "status", "--json").json["running"]
+
+
 def test_a_hub_of_another_version_is_replaced_when_it_is_idle(klab, bundle):
     """Another build of klab is another file: the copy's hub and ours do not work together."""
     copy = klab.folder / "other"

@@ -24,6 +24,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr int kHelloMs = 10000;
+constexpr auto kLeaveLimit = std::chrono::seconds(4);
 constexpr std::size_t kMostConnections = 256;
 
 /// True when the client has closed, or wants the call stopped.
@@ -151,6 +152,7 @@ class Server {
                                        fmt::format("the hub has {} calls or jobs at work", core_.at_work()),
                                        "wait for them, or klab hub stop --force, which cancels them", 0}}});
     stopping_ = true;
+    ::unlink(socket_.c_str());  // whoever asks once this is answered finds no hub
     send(fd, {{"result", {{"stopping", true}, {"pid", ::getpid()}}}});
     return false;
   }
@@ -192,7 +194,12 @@ Status serve(const ServeOptions& options, const std::function<bool()>& stop) {
   KLAB_TRY(const fs::path path, socket_path());
   const Fd lock(::open((path.string() + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!lock) return fail_errno(errno, "opening the hub's lock");
-  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0)
+  // One that has let go of its socket is about to leave: its lock is waited for.
+  const auto deadline = Clock::now() + kLeaveLimit;
+  bool ours = false;
+  while (!(ours = ::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) && !fs::exists(path) && Clock::now() < deadline)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  if (!ours)
     return fail(ErrorCode::illegal_state, "a hub serves this home already", "klab hub status");
   KLAB_TRY_VOID(make_folders(klab_home()));
   {
