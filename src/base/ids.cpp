@@ -15,6 +15,14 @@ std::string new_id(std::size_t digits) {
   return id;
 }
 
+bool same_token(std::string_view given, std::string_view right) {
+  unsigned differs = given.size() != right.size() ? 1 : 0;
+  for (std::size_t i = 0; i < right.size(); ++i)
+    differs |=
+        static_cast<unsigned char>(right[i]) ^ static_cast<unsigned char>(i < given.size() ? given[i] : '\0');
+  return differs == 0 && !right.empty();
+}
+
 std::string utc_now() {
   const std::time_t now = std::time(nullptr);
   std::tm parts{};

@@ -75,6 +75,7 @@ void add_run_verbs(Cli& cli);      // replay, compare
 void add_report_verb(Cli& cli);
 void add_calibrate_verb(Cli& cli);
 void add_mcp_verb(Cli& cli);
+void add_serve_verb(Cli& cli);
 void add_hub_verb(Cli& cli);
 void add_session_verbs(Cli& cli);
 void add_session_run_verbs(Cli& cli, CLI::App* session);  // run, compare

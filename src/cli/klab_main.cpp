@@ -81,6 +81,7 @@ int main(int argc, char** argv) {
   cli::add_session_verbs(cli);
   cli::add_calibrate_verb(cli);
   cli::add_mcp_verb(cli);
+  cli::add_serve_verb(cli);
   cli::add_hub_verb(cli);
   try {
     cli.app.parse(ours);

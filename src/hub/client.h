@@ -21,8 +21,10 @@ using OnProgress = std::function<void(const Progress&)>;
 /// Besides those of ops/api.h there are the verbs of the hub itself:
 ///   job.start  {verb, arguments, session?}   -> {job}: the work goes on when the caller leaves
 ///   job.wait   {job, wait_s}                 -> {job: JobRow, progress}: at its end, or when wait_s have
-///   passed job.cancel {job}                         -> {job: JobRow}: returns when the work has stopped
-///   events.wait {session?, after, wait_s, limit} -> {events: [EventRow], last}: as soon as there is one
+///   passed
+///   job.cancel {job}                         -> {job: JobRow}: returns when the work has stopped
+///   events.wait {session?, after, wait_s, limit} -> {events: [EventRow], last}: as soon as there is one; after -1: from
+///   now on
 ///   hub.status, hub.stop {force}
 /// Thread: any; calls of several threads run at once.
 class Client {

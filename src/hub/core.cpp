@@ -49,7 +49,7 @@ class AtWork {
 
 struct Core::Job {
   std::int64_t id = 0;
-  std::string verb;
+  std::string verb, session;
   Json arguments;
   std::atomic<bool> cancelled{false};
   Progress progress;  // with mutex_
@@ -146,7 +146,7 @@ Result<Json> Core::start_job(const Json& arguments, const Caller& caller) {
   KLAB_TRY(session::Store store, session::Store::open(home_ / "klab.sqlite"));
   if (!session.empty()) KLAB_TRY_VOID(store.sessions().get(session));
   auto job = std::make_shared<Job>();
-  job->verb = verb, job->arguments = inner;
+  job->verb = verb, job->session = session, job->arguments = inner;
   std::unique_lock lock(mutex_);
   if (jobs_.size() >= kMostJobs)
     return fail(ErrorCode::cap_reached, fmt::format("{} jobs wait or run already", jobs_.size()),
@@ -264,6 +264,9 @@ Result<Json> Core::wait_events(const Json& arguments, const std::function<bool()
   if (!session.empty()) KLAB_TRY_VOID(store.sessions().get(session));
   std::optional<Watch::Waiter> waiter;
   if (wait_s > 0) waiter.emplace(watch_);
+  if (from < 0) {
+    KLAB_TRY(from, store.sessions().newest_event());
+  }
   for (;;) {
     KLAB_TRY(const auto events, store.sessions().events(session, from, limit));
     if (!events.empty() || !waiter || !waiter->wait(deadline, cancelled))
@@ -280,7 +283,10 @@ Json Core::status() {
   Json jobs = Json::array();
   std::lock_guard lock(mutex_);
   for (const auto& [id, job] : jobs_)
-    jobs.push_back({{"job", id}, {"verb", job->verb}, {"progress", progress_json(job->progress)}});
+    jobs.push_back({{"job", id},
+                    {"verb", job->verb},
+                    {"session", job->session},
+                    {"progress", progress_json(job->progress)}});
   j["jobs"] = std::move(jobs);
   return j;
 }

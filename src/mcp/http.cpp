@@ -238,14 +238,6 @@ Status prepare_socket(const fs::path& path) {
 
 }  // namespace
 
-bool same_token(std::string_view given, std::string_view right) {
-  unsigned differs = given.size() != right.size() ? 1 : 0;
-  for (std::size_t i = 0; i < right.size(); ++i)
-    differs |=
-        static_cast<unsigned char>(right[i]) ^ static_cast<unsigned char>(i < given.size() ? given[i] : '\0');
-  return differs == 0 && !right.empty();
-}
-
 Status serve_http(Server& server, const HttpOptions& options,
                   const std::function<void(const std::string&)>& ready, const std::function<bool()>& stop) {
   Http handler(server, options);

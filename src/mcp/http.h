@@ -19,7 +19,4 @@ Status serve_http(Server& server, const HttpOptions& options,
                   const std::function<void(const std::string& url)>& ready,
                   const std::function<bool()>& stop);
 
-/// Takes as long whether they differ in the first character or the last.
-bool same_token(std::string_view given, std::string_view right);
-
 }  // namespace klab::mcp

@@ -6,7 +6,7 @@
 
 #include <thread>
 
-#include "mcp/http.h"
+#include "base/ids.h"
 
 namespace klab::mcp {
 namespace {

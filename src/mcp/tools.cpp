@@ -16,17 +16,6 @@ constexpr double kDefaultWait = 20, kPoll = 0.4;
 
 bool ended(const std::string& state) { return state != "queued" && state != "running"; }
 
-bool lies_under(const fs::path& path, const std::vector<std::string>& folders) {
-  std::error_code ec;
-  const fs::path resolved = fs::weakly_canonical(path, ec);
-  if (ec) return false;
-  for (const std::string& folder : folders) {
-    const fs::path relative = resolved.lexically_relative(folder);
-    if (!relative.empty() && *relative.begin() != "..") return true;
-  }
-  return false;
-}
-
 class Bench {
  public:
   Bench(const Allowed& allowed, Call call) : allowed_(allowed), call_(std::move(call)) {}
@@ -86,34 +75,10 @@ class Bench {
     return wait(started.at("job"), wait_s, asker);
   }
 
-  Outcome open(Json a, Asker& asker) const {
-    Json arguments{{"roots", allowed_.roots}, {"made_by", "mcp"}};
-    if (!allowed_.project.empty()) arguments["settings_folder"] = allowed_.project;
-    for (const char* name : {"name", "bundle"})
-      if (a.contains(name)) arguments[name] = a[name];
-    if (a.contains("bundle") && !lies_under(a["bundle"].get<std::string>(), allowed_.roots))
-      return {problem({ErrorCode::usage, "the bundle lies outside the folders that the user allowed",
-                       "allowed are: " + Json(allowed_.roots).dump(), 0}),
-              true, false};
-    if (a.contains("program")) {
-      const auto found = allowed_.programs.find(a["program"].get<std::string>());
-      if (found == allowed_.programs.end()) {
-        std::string names;
-        for (const auto& [name, program] : allowed_.programs) names += (names.empty() ? "" : ", ") + name;
-        return {problem({ErrorCode::not_found, "the user allowed no program of that name",
-                         names.empty() ? "ask the user to start the server with --program NAME=..."
-                                       : "allowed are: " + names,
-                         0}),
-                true, false};
-      }
-      if (found->second.of_project)
-        arguments["program_name"] = found->first;
-      else
-        arguments["program"] = found->second.argv;
-      if (!found->second.of_project && !found->second.working_folder.empty())
-        arguments["working_folder"] = found->second.working_folder;
-    }
-    return answer(call("session.open", arguments, asker));
+  Outcome open(const Json& a, Asker& asker) const {
+    auto arguments = ops::open_arguments(allowed_, a, "mcp");
+    if (!arguments) return {problem(arguments.error()), true, false};
+    return answer(call("session.open", *arguments, asker));
   }
 
   Outcome status(Json a, Asker& asker) const {
@@ -176,7 +141,7 @@ class Bench {
     if (!preview || preview->value("state", "") != "preview") return answer(std::move(preview));
     again["token"] = preview->at("token");
     const std::string file = preview->value("file", "");
-    if (lies_under(file, allowed_.save_roots)) {
+    if (ops::lies_under(file, allowed_.save_roots)) {
       again["approved"] = true;
       return answer(call("session.save", again, asker));
     }

@@ -11,6 +11,7 @@
 
 #include "base/json.h"
 #include "hub/client.h"
+#include "ops/granted.h"
 
 namespace klab::mcp {
 
@@ -19,20 +20,8 @@ using Call =
     std::function<Result<Json>(const std::string& verb, const Json& arguments,
                                const hub::OnProgress& progress, const std::function<bool()>& cancelled)>;
 
-struct Program {
-  std::vector<std::string> argv;
-  std::string working_folder;
-  bool of_project = false;  // named in klab.toml, which also says its folder and environment
-};
-
-/// What the user allowed when the server was started. Nothing of it can be widened by a client.
-struct Allowed {
-  std::vector<std::string> roots;           // absolute, resolved
-  std::map<std::string, Program> programs;  // by name
-  std::vector<std::string> save_roots;      // files under these are saved without asking
-  bool read_only = false;
-  std::string project;  // folder to read klab.toml from: caps and programs
-};
+using Program = ops::Program;
+using Allowed = ops::Granted;
 
 /// What the person behind the client said to a question.
 enum class Said {

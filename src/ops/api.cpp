@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "ops/calibrate.h"
+#include "ops/dispatches.h"
 #include "ops/report.h"
 #include "ops/requests.h"
 #include "ops/session.h"
@@ -143,6 +144,9 @@ constexpr Verb kVerbs[] = {
     {"compare", "judge a variant: is it right, and is it faster", Uses::device, false, run_compare},
     {"report", "a comparison as a page and as data that can be checked", Uses::nothing, false, run_report},
     {"calibrate", "measure what a device attains, or take it from the cache", Uses::device, false, run_calibrate},
+    {"dispatches.kernels", "kernels of a dispatch list, a page at a time", Uses::nothing, true, dispatches_kernels},
+    {"dispatches.rows", "dispatches of a list: filtered, sorted, a page at a time", Uses::nothing, true, dispatches_rows},
+    {"dispatches.timeline", "a dispatch list over time: a lane for each queue", Uses::nothing, true, dispatches_timeline},
     {"calibrations", "calibrations that are kept; measures nothing", Uses::nothing, true, run_show_calibrations},
 };
 

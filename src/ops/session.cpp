@@ -24,6 +24,7 @@ constexpr Verb kVerbs[] = {
      session_compare},
     {"session.save", "write a correct variant into its source file, once a person has approved", Uses::nothing, false,
      session_save},
+    {"session.undo", "put back what a save of the session replaced", Uses::nothing, false, session_undo},
     {"session.approvals", "saves that wait for a person", Uses::nothing, true, session_approvals},
     {"session.approve", "a person's word on a save", Uses::nothing, false, session_approve},
     {"session.report", "the evidence of a whole session", Uses::nothing, true, session_report},

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// session.save, .approvals, .approve: a variant goes into the user's file when a person has said so.
+// session.save, .undo, .approvals, .approve: a variant goes into the user's file when a person has said so.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <ctime>
 
 #include "ops/allowed.h"
@@ -135,6 +136,27 @@ Result<Json> session_save(Lab& lab, const Json& arguments) {
     if (!a.token.empty()) KLAB_TRY_VOID(work.store.history().use(a.token, now()));
     return write(work, preview, approved_by);
   });
+}
+
+Result<Json> session_undo(Lab& lab, const Json& arguments) {
+  std::string id, save;
+  bool force = false;
+  KLAB_TRY_VOID(
+      Fields(arguments, "session.undo").need("session", id).need("save", save).take("force", force).done());
+  if (lab.front_end != "cli" && lab.front_end != "page")
+    return fail(ErrorCode::not_allowed, "only a person undoes a save", "klab save --undo " + save);
+  KLAB_TRY(session::Store * store, lab.store());
+  KLAB_TRY(const session::SessionRow row, store->sessions().get(id));
+  KLAB_TRY(const auto saves, store->history().saves(id));
+  const auto of_session = std::find_if(saves.begin(), saves.end(), [&](const auto& s) { return s.id == save; });
+  if (of_session == saves.end())
+    return fail(ErrorCode::not_found, fmt::format("save {} is not of this session", save.substr(0, 80)),
+                "session.status with view saves lists them");
+  KLAB_TRY_VOID(open_allowed(row.roots, of_session->file, PathKind::file));
+  KLAB_TRY(const variant::Saved undone, variant::undo(save, force));
+  KLAB_TRY_VOID(store->sessions().add_event(
+      id, "undone", {{"file", undone.file}, {"save", save}, {"by", lab.front_end}}));
+  return with_session(Json{{"state", "undone"}, {"file", undone.file}, {"saved", undone}}, row);
 }
 
 Result<Json> session_approvals(Lab& lab, const Json& arguments) {

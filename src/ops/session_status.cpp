@@ -253,7 +253,11 @@ Result<Json> view_of(View& v, const std::string& view) {
   }
   if (view == "saves") {
     KLAB_TRY(const auto rows, v.store.history().saves(v.row.id));
-    return slice(Json(rows), v);
+    KLAB_TRY(const auto kept, variant::list_saves());
+    Json list = rows;
+    for (Json& one : list)
+      one["undone"] = std::any_of(kept.begin(), kept.end(), [&](const variant::Saved& s) { return s.id == one["id"] && s.undone; });
+    return slice(list, v);
   }
   if (view == "dispatches") {
     const fs::path file = session_folder(v.lab.home(), v.row.id) / "dispatches.jsonl";

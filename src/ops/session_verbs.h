@@ -19,6 +19,7 @@ Result<Json> session_build(Lab& lab, const Json& arguments);
 Result<Json> session_run(Lab& lab, const Json& arguments);
 Result<Json> session_compare(Lab& lab, const Json& arguments);
 Result<Json> session_save(Lab& lab, const Json& arguments);
+Result<Json> session_undo(Lab& lab, const Json& arguments);
 Result<Json> session_approvals(Lab& lab, const Json& arguments);
 Result<Json> session_approve(Lab& lab, const Json& arguments);
 Result<Json> session_report(Lab& lab, const Json& arguments);

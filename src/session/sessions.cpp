@@ -258,6 +258,12 @@ Result<std::vector<EventRow>> Sessions::events(const std::string& session, std::
   });
 }
 
+Result<std::int64_t> Sessions::newest_event() {
+  KLAB_TRY(Statement s, db_->prepare("SELECT COALESCE(MAX(id), 0) FROM events"));
+  KLAB_TRY_VOID(s.step());
+  return s.integer(0);
+}
+
 Result<std::int64_t> Sessions::add_job(const JobRow& row) {
   KLAB_TRY(Statement s,
            db_->prepare("INSERT INTO jobs(session, kind, state, pid, pid_start, log, request, result, "

@@ -88,6 +88,8 @@ class Sessions {
   /// Those after `after`, oldest first; of all sessions when `session` is empty.
   Result<std::vector<EventRow>> events(const std::string& session, std::int64_t after,
                                        std::int64_t limit = 1000);
+  /// Its id, of all sessions; 0: none yet.
+  Result<std::int64_t> newest_event();
 
   Result<std::int64_t> add_job(const JobRow& row);
   /// The work begins in this process.
