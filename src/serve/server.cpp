@@ -197,16 +197,27 @@ class Server {
       parser.header_limit(kMostHeader);
       parser.body_limit(kMostBody);
       stream.expires_after(peer.trusted ? std::chrono::seconds(kIdleTime) : kStrangerTime);
-      co_await http::async_read_header(stream, buffer, parser, use_awaitable);
-      if (auto refused = check(parser)) {  // its body is not read
-        Response response = refusal_of(*refused, parser.get().version());
+      error_code ec;
+      co_await http::async_read_header(stream, buffer, parser, net::redirect_error(use_awaitable, ec));
+      if (ec && ec != http::error::body_limit) co_return;
+      auto refused = ec ? std::optional(too_much()) : check(parser);
+      if (!refused) {
+        stream.expires_after(kBodyTime);
+        if (view(parser.get()[http::field::expect]) == "100-continue") {
+          constexpr std::string_view kGoOn = "HTTP/1.1 100 Continue\r\n\r\n";
+          co_await net::async_write(stream, net::buffer(kGoOn.data(), kGoOn.size()), use_awaitable);
+        }
+        co_await http::async_read(stream, buffer, parser, net::redirect_error(use_awaitable, ec));
+        if (ec == http::error::body_limit) refused = too_much();
+        else if (ec) co_return;
+      }
+      if (refused) {  // what is left of its body is not read
+        Response response = refusal_of(*refused);
         stream.expires_after(kWriteTime);
         co_await http::async_write(stream, response, use_awaitable);
         co_await see_off(stream);
         co_return;
       }
-      stream.expires_after(kBodyTime);
-      co_await http::async_read(stream, buffer, parser, use_awaitable);
       const Request request = parser.release();
       const std::string_view target = view(request.target());
       const bool api = target.starts_with("/api/");
@@ -271,8 +282,12 @@ class Server {
     return response;
   }
 
-  static Response refusal_of(const Refusal& refused, unsigned version) {
-    Response response = reply(refused.status, version, "application/json",
+  static Refusal too_much() {
+    return {413, "the body is too long", fmt::format("at most {} MiB", kMostBody >> 20)};
+  }
+
+  static Response refusal_of(const Refusal& refused) {
+    Response response = reply(refused.status, 11, "application/json",
                               error_body("not_allowed", refused.what, refused.hint));
     if (refused.status == 401) response.set(http::field::www_authenticate, "Bearer");
     response.keep_alive(false);
