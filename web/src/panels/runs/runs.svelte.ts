@@ -3,12 +3,27 @@
 // Validation. Runs never change, so what was read is kept.
 import { asCallError, call, type CallError } from '../../api/client';
 import { resultOf } from '../../api/jobs';
-import type { EventRow, Run, RunRow, Variant } from '../../api/types';
+import type { Compared, EventRow, Run, RunRow, Variant } from '../../api/types';
 import type { SessionStore } from '../../state/session.svelte';
 import { ofAnswer, ofRun, type Detail } from './details';
 
 const kAtOnce = 3;
 const kKept = 200; // details with all their samples
+
+/** Several variants that were compared together. */
+export interface Finalists {
+  finalists: Compared[];
+  settled: number[];
+  /** Index of the one with the lowest upper bound of those called faster. */
+  best?: number;
+}
+
+/** How the last work that this page started has ended. */
+export type Ended =
+  | { kind: 'run'; answer: Run }
+  | { kind: 'compare'; answer: Compared | Finalists }
+  | { kind: 'cancelled'; what: string }
+  | { kind: 'problem'; error: CallError };
 
 /** What the table needs of a run, kept of all. */
 export interface Brief {
@@ -22,6 +37,7 @@ export class RunsStore {
   rows = $state.raw<RunRow[]>([]);
   loaded = $state(false);
   problem = $state.raw<CallError>();
+  ended = $state.raw<Ended>();
   /** Id -> name. */
   names = $state.raw<Map<string, string>>(new Map([['baseline', 'baseline']]));
   variants = $state.raw<Variant[]>([]);
