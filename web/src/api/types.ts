@@ -1267,7 +1267,7 @@ export interface Verbs {
       kernel?: string | undefined;
       nth?: number | undefined;
       scope?: 'reachable' | 'all' | undefined;
-      max_bytes?: string | undefined;
+      max_bytes?: number | undefined;
       dry_run?: boolean | undefined;
       stop_after_capture?: boolean | undefined;
       limit_s?: number | undefined;

@@ -2,6 +2,8 @@
 // Everything that a key can do: commands register here, `?` lists them and Ctrl+Shift+P runs them by name.
 // Single letters are ignored while somebody types; combinations with Ctrl are not.
 
+import { untrack } from 'svelte';
+
 export interface Command {
   id: string;
   title: string;
@@ -59,7 +61,10 @@ export const keyboard = new Keyboard();
 
 /** In a component's script: the commands are there while the component is. */
 export function useCommands(make: () => Command[]): void {
-  $effect(() => keyboard.add(make()));
+  $effect(() => {
+    const commands = make();
+    return untrack(() => keyboard.add(commands)); // adding reads the list that it changes
+  });
 }
 
 function keyName(event: KeyboardEvent): string {
