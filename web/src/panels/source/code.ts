@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where the code panel's figures come from: runs, builds and comparisons that the session has made. Starts nothing.
 import { call } from '../../api/client';
-import type { EventRow, RunRow } from '../../api/types';
+import type { EventRow } from '../../api/types';
 import type { SessionStore } from '../../state/session.svelte';
 import { merged, ofBuild, ofComparison, ofRun, type Resource } from './resources';
 
 type Json = Record<string, unknown>;
 
 export const kBaseline = 'baseline';
+const kMostEvents = 10_000;
 
 export interface Figures {
   resources: Resource[];
@@ -20,7 +21,6 @@ export interface Figures {
 /** Reads of one session: answers do not change, so each is asked for once. */
 export class CodeReader {
   #jobs = new Map<number, Promise<Json | undefined>>();
-  #runs = new Map<number, Promise<Json | undefined>>();
 
   constructor(private readonly session: SessionStore) {}
 
@@ -31,7 +31,7 @@ export class CodeReader {
 
   /** Figures of both sides, from the newest run of each and what else there is. */
   async figures(left: string, right: string): Promise<{ left: Figures; right: Figures }> {
-    const [runs, events] = await Promise.all([this.session.all<RunRow>('runs'), this.session.all<EventRow>('events', { most: 4000 })]);
+    const events = await this.session.all<EventRow>('events', { most: kMostEvents });
     const names = new Map<string, string>([[kBaseline, kBaseline]]);
     for (const e of events) if (e.kind === 'build' && e.detail.variant && e.detail.name) names.set(e.detail.variant, e.detail.name);
 
@@ -39,11 +39,11 @@ export class CodeReader {
       const lists: Resource[][] = [];
       const from: string[] = [];
       let isa = '';
-      const run = runs.findLast((r) => r.variant === id && r.outcome === 'ok');
-      const answer = run ? await this.#run(run.run) : undefined;
+      const run = events.findLast((e) => e.kind === 'run' && e.detail.variant === id && e.detail.state === 'done' && e.detail.job !== undefined)?.detail;
+      const answer = run?.job === undefined ? undefined : await this.#job(run.job);
       if (run && answer) {
         lists.push(ofRun(answer));
-        from.push(`run ${run.run}`);
+        from.push(`run ${run.run ?? ''}`.trim());
         const driver = (answer.resources as Json | undefined)?.driver as Json | undefined;
         if (typeof driver?.isa === 'string') isa = driver.isa;
       }
@@ -69,13 +69,6 @@ export class CodeReader {
     };
     const [a, b] = await Promise.all([side(left, right), side(right, left)]);
     return { left: a, right: b };
-  }
-
-  #run(id: number): Promise<Json | undefined> {
-    return once(this.#runs, id, async () => {
-      const page = await this.session.call('session.status', { view: 'runs', run: id });
-      return (page.items?.[0] as { answer?: Json } | undefined)?.answer;
-    });
   }
 
   #job(id: number): Promise<Json | undefined> {

@@ -106,7 +106,7 @@ export class DisassemblyView {
       editorHighlight,
       EditorState.readOnly.of(true),
       rowMarks(side, own, other),
-      EditorView.contentAttributes.of({ 'aria-label': label, 'aria-readonly': 'true', spellcheck: 'false' }),
+      EditorView.contentAttributes.of({ 'aria-label': label, tabindex: '0', 'aria-readonly': 'true', spellcheck: 'false' }),
       keymap.of([
         { key: 'Alt-ArrowDown', run: () => (this.step(1), true), preventDefault: true },
         { key: 'Alt-ArrowUp', run: () => (this.step(-1), true), preventDefault: true },

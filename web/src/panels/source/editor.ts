@@ -202,7 +202,7 @@ export class SourceEditor {
       editorTheme,
       editorHighlight,
       EditorState.readOnly.of(readOnly),
-      EditorView.contentAttributes.of({ 'aria-label': label, ...(readOnly ? { 'aria-readonly': 'true' } : {}), spellcheck: 'false' }),
+      EditorView.contentAttributes.of({ 'aria-label': label, tabindex: '0', ...(readOnly ? { 'aria-readonly': 'true' } : {}), spellcheck: 'false' }),
       keymap.of([...searchKeymap, ...historyKeymap, ...(readOnly ? [] : [indentWithTab]), ...defaultKeymap]),
     ];
   }
