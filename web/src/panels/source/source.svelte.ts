@@ -17,6 +17,7 @@ export interface Notice {
 
 const kKeepAfter = 300;
 const kMostEvents = 4000;
+const kMostCompared = 200;
 
 const plainLines = (text: string) => text.replace(/\r\n?/g, '\n');
 
@@ -49,12 +50,15 @@ export class SourceModel {
   notice = $state.raw<Notice>();
   problem = $state.raw<CallError>();
   last = $state.raw<Built>();
+  /** A variant that has this text and these options already. */
+  equal = $state.raw<Variant>();
 
   searching = $state.raw<OwnJob<'session.search'>>();
   found = $state.raw<Found>();
   findProblem = $state.raw<CallError>();
 
   readonly #drafts: DraftStore;
+  readonly #texts = new Map<string, string>();
   #turn = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #gone = false;
@@ -229,6 +233,7 @@ export class SourceModel {
     this.problem = undefined;
     this.notice = undefined;
     this.last = undefined;
+    this.equal = undefined;
     this.opening = false;
     this.opened += 1;
     this.keep();
@@ -278,18 +283,26 @@ export class SourceModel {
     if (bases.length !== this.draftBases.size || bases.some((b) => !this.draftBases.has(b))) this.draftBases = new Set(bases);
   }
 
-  async build(): Promise<void> {
+  /** `anyway`: a text that a variant already has makes another one, of the source file as it is now. */
+  async build(anyway = false): Promise<void> {
     this.keep();
     this.notice = undefined;
     this.problem = undefined;
+    this.equal = undefined;
     if (this.cannotBuild) {
       if (!this.job) this.notice = { tone: 'warn', text: this.cannotBuild };
       return;
     }
-    const variant = this.variant;
-    if (variant && !this.dirty && (this.typedName.trim() === '' || this.typedName.trim() === variant.name)) {
-      this.notice = { tone: 'plain', text: `Nothing new to build: this text with these options is ${variant.name} (${variant.id}).` };
-      return;
+    if (!anyway && this.typedName.trim() === '') {
+      const opened = this.opened;
+      const equal = await this.#equal(this.text, this.form);
+      if (opened !== this.opened || this.job) return;
+      if (equal) {
+        this.#stand(equal, { base: this.base, text: this.text, form: this.form, name: '' });
+        this.equal = equal;
+        this.notice = { tone: 'plain', text: `Nothing new was built: this text with these options is already ${equal.name} (${equal.id}).` };
+        return;
+      }
     }
     const sent = { base: this.base, text: this.text, form: this.form, name: this.name };
     const language = this.language;
@@ -321,20 +334,56 @@ export class SourceModel {
     }
   }
 
+  /** A variant of this text and these options. Names are no difference: the server calls it equal only by its name. */
+  async #equal(text: string, form: BuildForm): Promise<Variant | undefined> {
+    if (this.variant && !this.dirty) return this.variant;
+    await this.loadOrigins();
+    const language = this.language;
+    const candidates = this.variants
+      .filter((v) => {
+        const its = this.origins.get(v.id)?.form;
+        return v.source_file !== '' && v.language === language && its !== undefined && sameForm(its, form, this.api);
+      })
+      .slice(-kMostCompared);
+    for (let i = 0; i < candidates.length; i += 8) {
+      const some = candidates.slice(i, i + 8);
+      const texts = await Promise.all(some.map((v) => this.#textOf(v.id).catch(() => undefined)));
+      const at = texts.indexOf(text);
+      if (at >= 0) return some[at];
+    }
+    return undefined;
+  }
+
+  async #textOf(id: string): Promise<string> {
+    let text = this.#texts.get(id);
+    if (text === undefined) {
+      const answer = await this.session.call('session.status', { view: 'source', variant: id });
+      text = answer.left_out_bytes ? '' : plainLines(answer.text ?? '');
+      this.#texts.set(id, text);
+    }
+    return text;
+  }
+
+  /** The text that was edited is this variant's now. */
+  #stand(v: Variant, sent: { base: string; text: string; form: BuildForm; name: string }): void {
+    this.#drafts.drop(sent.base);
+    if (this.base !== sent.base) return;
+    this.base = v.id;
+    this.baseText = sent.text;
+    this.baseForm = sent.form;
+    this.baseProblem = undefined;
+    this.restoredAt = 0;
+    if (this.typedName.trim() === sent.name) this.typedName = '';
+    this.keep();
+  }
+
   #built(answer: Built, sent: { base: string; text: string; form: BuildForm; name: string }): void {
     if (this.#gone) return;
     const v = answer.variant;
-    this.#drafts.drop(sent.base);
     if (!this.variants.some((one) => one.id === v.id)) this.variants = [...this.variants, v];
     if (!this.origins.has(v.id)) this.origins = new Map(this.origins).set(v.id, { by: 'page', job: answer.job ?? 0, form: sent.form });
-    if (this.base === sent.base) {
-      this.base = v.id;
-      this.baseText = sent.text;
-      this.baseForm = sent.form;
-      this.baseProblem = undefined;
-      this.restoredAt = 0;
-      if (this.typedName.trim() === sent.name) this.typedName = '';
-    }
+    this.#texts.set(v.id, sent.text);
+    this.#stand(v, sent);
     this.messages = fromAnswer(answer.messages);
     this.last = answer;
     this.notice = answer.existed
@@ -342,7 +391,6 @@ export class SourceModel {
       : answer.same_code
         ? { tone: 'warn', text: `Built ${v.name}, but its code is the captured kernel’s, byte for byte: there is nothing to measure.` }
         : { tone: 'good', text: `Built ${v.name} with ${answer.compiler}.` };
-    this.keep();
   }
 
   /** Compile options of the selected source, which optimisation and target are set on top of. */

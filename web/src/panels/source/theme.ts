@@ -88,7 +88,7 @@ export const editorTheme = EditorView.theme({
   '&.cm-merge-a .cm-changedLineGutter::before, .cm-deletedLineGutter::before': { content: '"−"', color: both('#a3241c', '#ff9d94'), fontWeight: '700' },
   '.cm-deletedChunk': { paddingLeft: '8px' },
   '.cm-deletedChunk .cm-chunkButtons button': {
-    font: 'inherit', fontSize: '11px', color: text, backgroundColor: 'var(--ground-3)', border: `1px solid ${edge}`, borderRadius: '3px', padding: '0 6px',
+    font: 'inherit', fontSize: '11px', color: text, backgroundColor: 'var(--ground-3)', border: `1px solid ${edge}`, borderRadius: '3px', padding: '0 6px', minHeight: '24px',
   },
   '.cm-collapsedLines': { color: `${text} !important`, background: 'var(--ground-2) !important' },
   // The glyph that the library uses is in few fonts.
