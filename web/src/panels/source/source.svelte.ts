@@ -7,7 +7,7 @@ import type { OwnJob, SessionStore } from '../../state/session.svelte';
 import { DraftStore, kOriginal } from './drafts';
 import { fromAnswer, parseMessages, type CompilerMessage } from './messages';
 import { nameProblem, nextName, stemOf } from './names';
-import { argumentsOf, endingOf, hasLaunch, languageOf, problemsOf, sameForm, type Api, type BuildForm } from './options';
+import { argumentsOf, endingOf, formOf, hasLaunch, languageOf, problemsOf, sameForm, type Api, type BuildForm } from './options';
 import { originsOf, treeOf, type Origin } from './variants';
 
 export interface Notice {
@@ -60,6 +60,7 @@ export class SourceModel {
   readonly #drafts: DraftStore;
   readonly #texts = new Map<string, string>();
   #turn = 0;
+  #asking = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #gone = false;
   #eventsRead: Promise<void> | undefined;
@@ -220,6 +221,7 @@ export class SourceModel {
       problem = asCallError(thrown);
     }
     if (turn !== this.#turn || this.#gone) return;
+    this.keep(); // what was typed meanwhile
     const draft = problem ? undefined : this.#drafts.get(base);
     this.base = base;
     this.baseText = text;
@@ -237,6 +239,15 @@ export class SourceModel {
     this.opening = false;
     this.opened += 1;
     this.keep();
+  }
+
+  /** The connection is back: what could not be read is read now. */
+  async again(): Promise<void> {
+    if (!this.ready) return;
+    if (this.problem?.offline) this.problem = undefined;
+    if (this.originalProblem?.offline) await this.loadOriginal();
+    if (this.variantsProblem?.offline) await this.loadVariants();
+    if (this.baseProblem?.offline) await this.open(this.base);
   }
 
   edited(text: string): void {
@@ -273,6 +284,8 @@ export class SourceModel {
   keep(): void {
     clearTimeout(this.#timer);
     if (this.opened === 0 || this.baseProblem) return;
+    const kept = this.#drafts.get(this.base);
+    if (kept && kept.text === this.text && kept.name === this.typedName && sameForm(kept.form, this.form, this.api) && this.dirty) return; // typed when it was typed
     if (this.dirty) {
       this.unkept = !this.#drafts.put(this.base, { text: this.text, form: this.form, name: this.typedName, from: this.original?.hash ?? '', at: Date.now() });
     } else {
@@ -294,8 +307,10 @@ export class SourceModel {
       return;
     }
     if (!anyway && this.typedName.trim() === '') {
+      if (this.#asking) return;
+      this.#asking = true;
       const opened = this.opened;
-      const equal = await this.#equal(this.text, this.form);
+      const equal = await this.#equal(this.text, this.form).finally(() => (this.#asking = false));
       if (opened !== this.opened || this.job) return;
       if (equal) {
         this.#stand(equal, { base: this.base, text: this.text, form: this.form, name: '' });
@@ -305,13 +320,14 @@ export class SourceModel {
       }
     }
     const sent = { base: this.base, text: this.text, form: this.form, name: this.name };
+    const options = argumentsOf(sent.form, this.api, this.#sourceOptions());
     const language = this.language;
     const source = this.launchOnly || language === undefined ? {} : { source_text: sent.text, language };
     this.builtAs = sent.name + endingOf(language ?? '');
     const job = this.session.start('session.build', {
       ...source,
       name: sent.name,
-      ...argumentsOf(sent.form, this.api, this.#sourceOptions()),
+      ...options,
       ...(this.api === 'vulkan' ? {} : { instructions: true }),
     });
     this.job = job;
@@ -339,10 +355,11 @@ export class SourceModel {
     if (this.variant && !this.dirty) return this.variant;
     await this.loadOrigins();
     const language = this.language;
+    const asked = this.#asAsked(form);
     const candidates = this.variants
       .filter((v) => {
         const its = this.origins.get(v.id)?.form;
-        return v.source_file !== '' && v.language === language && its !== undefined && sameForm(its, form, this.api);
+        return v.source_file !== '' && v.language === language && its !== undefined && sameForm(its, asked, this.api);
       })
       .slice(-kMostCompared);
     for (let i = 0; i < candidates.length; i += 8) {
@@ -370,7 +387,9 @@ export class SourceModel {
     if (this.base !== sent.base) return;
     this.base = v.id;
     this.baseText = sent.text;
-    this.baseForm = sent.form;
+    const same = sameForm(this.form, sent.form, this.api);
+    this.baseForm = this.#asAsked(sent.form);
+    if (same) this.form = this.baseForm;
     this.baseProblem = undefined;
     this.restoredAt = 0;
     if (this.typedName.trim() === sent.name) this.typedName = '';
@@ -381,7 +400,7 @@ export class SourceModel {
     if (this.#gone) return;
     const v = answer.variant;
     if (!this.variants.some((one) => one.id === v.id)) this.variants = [...this.variants, v];
-    if (!this.origins.has(v.id)) this.origins = new Map(this.origins).set(v.id, { by: 'page', job: answer.job ?? 0, form: sent.form });
+    if (!this.origins.has(v.id)) this.origins = new Map(this.origins).set(v.id, { by: 'page', job: answer.job ?? 0, form: this.#asAsked(sent.form) });
     this.#texts.set(v.id, sent.text);
     this.#stand(v, sent);
     this.messages = fromAnswer(answer.messages);
@@ -391,6 +410,11 @@ export class SourceModel {
       : answer.same_code
         ? { tone: 'warn', text: `Built ${v.name}, but its code is the captured kernel’s, byte for byte: there is nothing to measure.` }
         : { tone: 'good', text: `Built ${v.name} with ${answer.compiler}.` };
+  }
+
+  /** The form as the request of its build tells it: a set optimisation brings the source's target along. */
+  #asAsked(form: BuildForm): BuildForm {
+    return formOf(argumentsOf(form, this.api, this.#sourceOptions()), this.api);
   }
 
   /** Compile options of the selected source, which optimisation and target are set on top of. */
