@@ -25,7 +25,7 @@ export class FrameReader {
   private rest = '';
 
   push(text: string): Frame[] {
-    this.rest += text.replace(/\r\n?/g, '\n');
+    this.rest += text.replaceAll('\r', ''); // a pair may be split between two pieces
     const frames: Frame[] = [];
     for (;;) {
       const end = this.rest.indexOf('\n\n');

@@ -25,13 +25,23 @@ export function placeHash(place: Place): string {
   return `#/s/${encodeURIComponent(place.session)}/${place.panel}${query ? `?${query}` : ''}`;
 }
 
+const kWriteAfter = 250;
+
 class Route {
   place = $state<Place>(parsePlace(location.hash));
   /** The last query of each panel, so that going back finds the same selection. */
+  private writing: ReturnType<typeof setTimeout> | undefined;
   private remembered = new Map<string, Record<string, string>>();
 
   constructor() {
-    window.addEventListener('hashchange', () => (this.place = parsePlace(location.hash)));
+    const read = () => {
+      clearTimeout(this.writing);
+      this.writing = undefined;
+      this.place = parsePlace(location.hash);
+    };
+    window.addEventListener('hashchange', read);
+    window.addEventListener('popstate', read);
+    window.addEventListener('pagehide', () => this.write());
   }
 
   /** Another panel or session: a new entry of the history. Without `query`: the one that the panel had last. */
@@ -39,6 +49,7 @@ class Route {
     this.remembered.set(`${this.place.session}/${this.place.panel}`, this.place.query);
     const place: Place = { session, panel, query: query ?? this.remembered.get(`${session}/${panel}`) ?? {} };
     if (placeHash(place) === placeHash(this.place)) return;
+    if (this.writing !== undefined) this.write();
     history.pushState(null, '', placeHash(place));
     this.place = place;
   }
@@ -48,7 +59,14 @@ class Route {
     const query = { ...this.place.query, ...changes };
     for (const [key, value] of Object.entries(query)) if (value === '') delete query[key];
     this.place = { ...this.place, query };
-    history.replaceState(null, '', placeHash(this.place));
+    // Browsers refuse more than a few a second, and moving through a table is faster than that.
+    this.writing ??= setTimeout(() => this.write(), kWriteAfter);
+  }
+
+  private write(): void {
+    clearTimeout(this.writing);
+    this.writing = undefined;
+    if (placeHash(this.place) !== location.hash) history.replaceState(null, '', placeHash(this.place));
   }
 
   get(key: string): string {

@@ -36,6 +36,17 @@ export class Pages<Row> {
     this.fetch(new Map());
   }
 
+  /** Nothing is shown until the next reset(). */
+  clear(): void {
+    this.stop();
+    this.asked.clear();
+    this.pages = new Map();
+    this.total = 0;
+    this.loading = true;
+    this.problem = undefined;
+    this.version += 1;
+  }
+
   row(index: number): Row | undefined {
     void this.version;
     return this.pages.get(Math.floor(index / kPage))?.[index % kPage];
@@ -62,6 +73,7 @@ export class Pages<Row> {
 
   stop(): void {
     clearTimeout(this.timer);
+    this.timer = undefined;
     for (const one of this.asked.values()) one.abort();
     this.generation += 1;
   }

@@ -13,6 +13,9 @@ export interface Column<Key extends string = string> {
   help?: string;
 }
 
+/** The least that the columns need: "90px" and "minmax(160px, 2fr)" say it. */
+export const leastWidth = (columns: readonly Column[]): number => columns.reduce((sum, column) => sum + Number(/(\d+)px/.exec(column.width)?.[1] ?? 0), 0);
+
 export interface Sort<Key extends string = string> {
   key: Key;
   descending: boolean;

@@ -15,7 +15,7 @@ describe('roofs', () => {
     const r = roofs(calibration.figures);
     expect(r.memory.map((m) => m.label)).toEqual(['last-level cache, read', 'memory, write', 'memory, triad', 'memory, copy', 'memory, read']);
     expect(r.memory[0]?.figure.value).toBeCloseTo(3.9127, 3);
-    expect(r.compute.map((c) => c.label)).toEqual(['vector int32', 'vector fp32', 'vector fp64', 'vector fp16']);
+    expect(r.compute.map((c) => c.label)).toEqual(['vector fp32', 'vector fp64', 'vector fp16', 'vector int32']);
   });
   it('a ceiling is a roof only where there is no other', () => {
     const f = (value: number, ceiling_only: boolean): Figure => ({ kind: 'matrix', name: 'bf16', unit: 'GFLOP/s', value, q1: 0, q3: 0, best: 0, ceiling_only });
@@ -37,6 +37,9 @@ describe('roofs', () => {
     expect(
       placedText({ impossible: false, share: 0.8412, bound: 'memory', achieved_gbs: 3853.2, memory_roof_gbs: 4580, memory_roof: 'memory, 33 % of the bytes written' }),
     ).toBe('84.1\u00a0% of the speed of light, bound by memory: 3853 GB/s of 4580 (memory, 33 % of the bytes written)');
+    expect(placedText({ impossible: true, share: 5540, bound: 'compute', achieved_gflops: 384700, compute_roof_gflops: 69.44, compute_roof: 'vector fp32' })).toBe(
+      'impossible, so no share is given: 384700 GFLOP/s of 69.44 (vector fp32)',
+    );
     expect(hasPoint({ achieved_gbs: 3 })).toBe(false);
     expect(hasPoint({ intensity: 2, achieved_gflops: 3 })).toBe(true);
   });

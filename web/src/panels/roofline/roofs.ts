@@ -40,7 +40,7 @@ export interface Roof {
   figure: Figure;
 }
 
-/** Bandwidths in GB/s and rates in GFLOP/s, the best of each name. */
+/** Bandwidths in GB/s and rates in GFLOP/s, the best of each name, the highest first; integer rates come last. */
 export function roofs(figures: readonly Figure[]): { memory: Roof[]; compute: Roof[] } {
   const memory: Roof[] = [];
   const compute: Roof[] = [];
@@ -55,7 +55,8 @@ export function roofs(figures: readonly Figure[]): { memory: Roof[]; compute: Ro
     else compute.push({ label: figureTitle(figure), figure });
   }
   const highest = (x: Roof, y: Roof): number => y.figure.value - x.figure.value;
-  return { memory: memory.sort(highest), compute: compute.sort(highest) };
+  const whole = (r: Roof): number => (r.figure.name.startsWith('int') ? 1 : 0);
+  return { memory: memory.sort(highest), compute: compute.sort((x, y) => whole(x) - whole(y) || highest(x, y)) };
 }
 
 export function figureTitle(f: Figure): string {
@@ -136,6 +137,7 @@ export function placedText(p: Placed): string {
         (p.compute_roof_gflops === undefined ? '' : ` of ${Number(p.compute_roof_gflops.toPrecision(4))} (${p.compute_roof ?? ''})`),
     );
   const rates = parts.join('; ');
+  if (p.impossible) return `impossible, so no share is given: ${rates}`;
   if (p.share === undefined) return rates;
   return `${(100 * p.share).toFixed(1)}\u00a0% of the speed of light, bound by ${p.bound ?? '?'}: ${rates}`;
 }

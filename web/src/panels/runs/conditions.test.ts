@@ -131,6 +131,7 @@ describe('small pieces', () => {
   it('the interval so far is read out of the line, or not at all', () => {
     expect(liveInterval("fast (1 of 2): B takes 0.9862 of A's time, 0.9470 to 1.0272 so far")).toEqual({ ratio: 0.9862, low: 0.947, high: 1.0272 });
     expect(liveInterval("B takes 0.9862 of A's time so far")).toBeNull();
+    expect(liveInterval("measuring what two copies of one module differ by here: B takes 1.0405 of A's time, 0.9847 to 1.0995 so far")).toBeNull();
     expect(liveInterval('loading copies of the capture')).toBeNull();
   });
 });

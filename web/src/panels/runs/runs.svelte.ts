@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The runs of a session: rows as they come, details of those that are looked at. Shared by Runs, Roofline and
 // Validation. Runs never change, so what was read is kept.
+import { SvelteMap } from 'svelte/reactivity';
 import { asCallError, call, type CallError } from '../../api/client';
 import { resultOf } from '../../api/jobs';
 import type { Compared, EventRow, Run, RunRow, Variant } from '../../api/types';
@@ -8,6 +9,7 @@ import type { SessionStore } from '../../state/session.svelte';
 import { ofAnswer, ofRun, type Detail } from './details';
 
 const kAtOnce = 3;
+const kSettle = 120; // ms
 const kKept = 200; // details with all their samples
 
 /** Several variants that were compared together. */
@@ -41,7 +43,9 @@ export class RunsStore {
   /** Id -> name. */
   names = $state.raw<Map<string, string>>(new Map([['baseline', 'baseline']]));
   variants = $state.raw<Variant[]>([]);
-  private briefs = $state.raw<Map<number, Brief>>(new Map());
+  private briefs = new SvelteMap<number, Brief>(); // each row waits for its own
+  private settle: ReturnType<typeof setTimeout> | undefined;
+  private known = new Set<number>(); // those that briefs has, without asking it reactively
   private full = new Map<number, Detail>();
   private jobs = new Map<number, number>();
   private eventCursor = '0';
@@ -126,15 +130,16 @@ export class RunsStore {
 
   /** Rows that are in view: what the list does not say of them is read, a few at a time, the newest wish first. */
   want(runs: readonly number[]): void {
-    this.wanted = runs.filter((r) => !this.briefs.has(r) && !this.atWork.has(r) && !this.failed.has(r) && this.byNumber(r)?.outcome === 'ok');
-    this.pull();
+    this.wanted = runs.filter((r) => !this.known.has(r) && !this.atWork.has(r) && !this.failed.has(r) && this.byNumber(r)?.outcome === 'ok');
+    clearTimeout(this.settle);
+    this.settle = setTimeout(() => this.pull(), kSettle); // nothing is read while somebody scrolls
   }
 
   private pull(): void {
     while (this.atWork.size < kAtOnce) {
       const run = this.wanted.shift();
       if (run === undefined) return;
-      if (this.atWork.has(run) || this.briefs.has(run)) continue;
+      if (this.atWork.has(run) || this.known.has(run)) continue;
       this.atWork.add(run);
       this.detail(run)
         .catch(() => this.failed.add(run))
@@ -190,9 +195,11 @@ export class RunsStore {
       this.full.delete(oldest);
     }
     const s = detail.summary;
-    const next = new Map(this.briefs);
-    next.set(detail.run, { correctness: detail.correctness, delta: detail.delta, q1_ns: s?.q1_ns, q3_ns: s?.q3_ns });
-    this.briefs = next;
+    this.known.add(detail.run);
+    // Whether a delta may be shown depends on the run that it is against.
+    const before = detail.delta?.run;
+    if (before !== undefined && !this.known.has(before) && this.byNumber(before)?.outcome === 'ok') this.wanted.push(before);
+    this.briefs.set(detail.run, { correctness: detail.correctness, delta: detail.delta, q1_ns: s?.q1_ns, q3_ns: s?.q3_ns });
     return detail;
   }
 

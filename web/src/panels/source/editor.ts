@@ -145,8 +145,8 @@ export class SourceEditor {
     if (this.#mode === 'side') {
       this.#merge = new MergeView({
         parent,
-        a: { doc: this.#original, extensions: this.#shared('Original source', true) },
-        b: { doc: text, ...start, extensions: own },
+        a: { doc: this.#original, extensions: [this.#shared('Original source', true), EditorView.lineWrapping] },
+        b: { doc: text, ...start, extensions: [own, EditorView.lineWrapping] },
         ...(this.#readOnly ? {} : { revertControls: 'a-to-b' as const, renderRevertControl: revertButton }),
         gutter: true,
         diffConfig: { scanLimit: 2000, timeout: 200 },
@@ -239,7 +239,7 @@ function inlineControl(type: 'reject' | 'accept', action: (e: MouseEvent) => voi
     return button;
   }
   button.textContent = 'Take back';
-  button.setAttribute('aria-label', 'Take the original lines back');
+  button.title = 'Take the original lines back';
   button.addEventListener('mousedown', action);
   button.addEventListener('keydown', (e) => {
     if (e.key === 'Enter' || e.key === ' ') action(e as unknown as MouseEvent);

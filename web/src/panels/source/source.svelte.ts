@@ -7,7 +7,7 @@ import type { OwnJob, SessionStore } from '../../state/session.svelte';
 import { DraftStore, kOriginal } from './drafts';
 import { fromAnswer, parseMessages, type CompilerMessage } from './messages';
 import { nameProblem, nextName, stemOf } from './names';
-import { argumentsOf, endingOf, hasLaunch, languageOf, problemsOf, sameForm, type Api, type BuildForm } from './options';
+import { argumentsOf, endingOf, formOf, hasLaunch, languageOf, problemsOf, sameForm, type Api, type BuildForm } from './options';
 import { originsOf, treeOf, type Origin } from './variants';
 
 export interface Notice {
@@ -17,6 +17,7 @@ export interface Notice {
 
 const kKeepAfter = 300;
 const kMostEvents = 4000;
+const kMostCompared = 200;
 
 const plainLines = (text: string) => text.replace(/\r\n?/g, '\n');
 
@@ -49,13 +50,17 @@ export class SourceModel {
   notice = $state.raw<Notice>();
   problem = $state.raw<CallError>();
   last = $state.raw<Built>();
+  /** A variant that has this text and these options already. */
+  equal = $state.raw<Variant>();
 
   searching = $state.raw<OwnJob<'session.search'>>();
   found = $state.raw<Found>();
   findProblem = $state.raw<CallError>();
 
   readonly #drafts: DraftStore;
+  readonly #texts = new Map<string, string>();
   #turn = 0;
+  #asking = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #gone = false;
   #eventsRead: Promise<void> | undefined;
@@ -216,6 +221,7 @@ export class SourceModel {
       problem = asCallError(thrown);
     }
     if (turn !== this.#turn || this.#gone) return;
+    this.keep(); // what was typed meanwhile
     const draft = problem ? undefined : this.#drafts.get(base);
     this.base = base;
     this.baseText = text;
@@ -229,9 +235,19 @@ export class SourceModel {
     this.problem = undefined;
     this.notice = undefined;
     this.last = undefined;
+    this.equal = undefined;
     this.opening = false;
     this.opened += 1;
     this.keep();
+  }
+
+  /** The connection is back: what could not be read is read now. */
+  async again(): Promise<void> {
+    if (!this.ready) return;
+    if (this.problem?.offline) this.problem = undefined;
+    if (this.originalProblem?.offline) await this.loadOriginal();
+    if (this.variantsProblem?.offline) await this.loadVariants();
+    if (this.baseProblem?.offline) await this.open(this.base);
   }
 
   edited(text: string): void {
@@ -268,6 +284,8 @@ export class SourceModel {
   keep(): void {
     clearTimeout(this.#timer);
     if (this.opened === 0 || this.baseProblem) return;
+    const kept = this.#drafts.get(this.base);
+    if (kept && kept.text === this.text && kept.name === this.typedName && sameForm(kept.form, this.form, this.api) && this.dirty) return; // typed when it was typed
     if (this.dirty) {
       this.unkept = !this.#drafts.put(this.base, { text: this.text, form: this.form, name: this.typedName, from: this.original?.hash ?? '', at: Date.now() });
     } else {
@@ -278,27 +296,38 @@ export class SourceModel {
     if (bases.length !== this.draftBases.size || bases.some((b) => !this.draftBases.has(b))) this.draftBases = new Set(bases);
   }
 
-  async build(): Promise<void> {
+  /** `anyway`: a text that a variant already has makes another one, of the source file as it is now. */
+  async build(anyway = false): Promise<void> {
     this.keep();
     this.notice = undefined;
     this.problem = undefined;
+    this.equal = undefined;
     if (this.cannotBuild) {
       if (!this.job) this.notice = { tone: 'warn', text: this.cannotBuild };
       return;
     }
-    const variant = this.variant;
-    if (variant && !this.dirty && (this.typedName.trim() === '' || this.typedName.trim() === variant.name)) {
-      this.notice = { tone: 'plain', text: `Nothing new to build: this text with these options is ${variant.name} (${variant.id}).` };
-      return;
+    if (!anyway && this.typedName.trim() === '') {
+      if (this.#asking) return;
+      this.#asking = true;
+      const opened = this.opened;
+      const equal = await this.#equal(this.text, this.form).finally(() => (this.#asking = false));
+      if (opened !== this.opened || this.job) return;
+      if (equal) {
+        this.#stand(equal, { base: this.base, text: this.text, form: this.form, name: '' });
+        this.equal = equal;
+        this.notice = { tone: 'plain', text: `Nothing new was built: this text with these options is already ${equal.name} (${equal.id}).` };
+        return;
+      }
     }
     const sent = { base: this.base, text: this.text, form: this.form, name: this.name };
+    const options = argumentsOf(sent.form, this.api, this.#sourceOptions());
     const language = this.language;
     const source = this.launchOnly || language === undefined ? {} : { source_text: sent.text, language };
     this.builtAs = sent.name + endingOf(language ?? '');
     const job = this.session.start('session.build', {
       ...source,
       name: sent.name,
-      ...argumentsOf(sent.form, this.api, this.#sourceOptions()),
+      ...options,
       ...(this.api === 'vulkan' ? {} : { instructions: true }),
     });
     this.job = job;
@@ -321,20 +350,59 @@ export class SourceModel {
     }
   }
 
+  /** A variant of this text and these options. Names are no difference: the server calls it equal only by its name. */
+  async #equal(text: string, form: BuildForm): Promise<Variant | undefined> {
+    if (this.variant && !this.dirty) return this.variant;
+    await this.loadOrigins();
+    const language = this.language;
+    const asked = this.#asAsked(form);
+    const candidates = this.variants
+      .filter((v) => {
+        const its = this.origins.get(v.id)?.form;
+        return v.source_file !== '' && v.language === language && its !== undefined && sameForm(its, asked, this.api);
+      })
+      .slice(-kMostCompared);
+    for (let i = 0; i < candidates.length; i += 8) {
+      const some = candidates.slice(i, i + 8);
+      const texts = await Promise.all(some.map((v) => this.#textOf(v.id).catch(() => undefined)));
+      const at = texts.indexOf(text);
+      if (at >= 0) return some[at];
+    }
+    return undefined;
+  }
+
+  async #textOf(id: string): Promise<string> {
+    let text = this.#texts.get(id);
+    if (text === undefined) {
+      const answer = await this.session.call('session.status', { view: 'source', variant: id });
+      text = answer.left_out_bytes ? '' : plainLines(answer.text ?? '');
+      this.#texts.set(id, text);
+    }
+    return text;
+  }
+
+  /** The text that was edited is this variant's now. */
+  #stand(v: Variant, sent: { base: string; text: string; form: BuildForm; name: string }): void {
+    this.#drafts.drop(sent.base);
+    if (this.base !== sent.base) return;
+    this.base = v.id;
+    this.baseText = sent.text;
+    const same = sameForm(this.form, sent.form, this.api);
+    this.baseForm = this.#asAsked(sent.form);
+    if (same) this.form = this.baseForm;
+    this.baseProblem = undefined;
+    this.restoredAt = 0;
+    if (this.typedName.trim() === sent.name) this.typedName = '';
+    this.keep();
+  }
+
   #built(answer: Built, sent: { base: string; text: string; form: BuildForm; name: string }): void {
     if (this.#gone) return;
     const v = answer.variant;
-    this.#drafts.drop(sent.base);
     if (!this.variants.some((one) => one.id === v.id)) this.variants = [...this.variants, v];
-    if (!this.origins.has(v.id)) this.origins = new Map(this.origins).set(v.id, { by: 'page', job: answer.job ?? 0, form: sent.form });
-    if (this.base === sent.base) {
-      this.base = v.id;
-      this.baseText = sent.text;
-      this.baseForm = sent.form;
-      this.baseProblem = undefined;
-      this.restoredAt = 0;
-      if (this.typedName.trim() === sent.name) this.typedName = '';
-    }
+    if (!this.origins.has(v.id)) this.origins = new Map(this.origins).set(v.id, { by: 'page', job: answer.job ?? 0, form: this.#asAsked(sent.form) });
+    this.#texts.set(v.id, sent.text);
+    this.#stand(v, sent);
     this.messages = fromAnswer(answer.messages);
     this.last = answer;
     this.notice = answer.existed
@@ -342,7 +410,11 @@ export class SourceModel {
       : answer.same_code
         ? { tone: 'warn', text: `Built ${v.name}, but its code is the captured kernel’s, byte for byte: there is nothing to measure.` }
         : { tone: 'good', text: `Built ${v.name} with ${answer.compiler}.` };
-    this.keep();
+  }
+
+  /** The form as the request of its build tells it: a set optimisation brings the source's target along. */
+  #asAsked(form: BuildForm): BuildForm {
+    return formOf(argumentsOf(form, this.api, this.#sourceOptions()), this.api);
   }
 
   /** Compile options of the selected source, which optimisation and target are set on top of. */

@@ -59,6 +59,7 @@ export const editorTheme = EditorView.theme({
   '.cm-panel.cm-search': { padding: '6px 28px 6px 8px' },
   '.cm-panel.cm-search [name=close]': { color: text, minWidth: '24px', minHeight: '24px' },
   '.cm-panel.cm-search label': { fontSize: '90%' },
+  '.cm-textfield, .cm-button': { fontSize: '12px', minHeight: '24px' },
   '.cm-textfield': { backgroundColor: background, color: text, border: `1px solid ${edge}`, borderRadius: '3px' },
   '.cm-button': { backgroundImage: 'none', backgroundColor: 'var(--ground-3)', color: text, border: `1px solid ${edge}`, borderRadius: '3px' },
   '.cm-textfield:focus-visible, .cm-button:focus-visible, .cm-panel [name=close]:focus-visible': { outline: `2px solid ${accent}`, outlineOffset: '1px' },
@@ -88,7 +89,7 @@ export const editorTheme = EditorView.theme({
   '&.cm-merge-a .cm-changedLineGutter::before, .cm-deletedLineGutter::before': { content: '"−"', color: both('#a3241c', '#ff9d94'), fontWeight: '700' },
   '.cm-deletedChunk': { paddingLeft: '8px' },
   '.cm-deletedChunk .cm-chunkButtons button': {
-    font: 'inherit', fontSize: '11px', color: text, backgroundColor: 'var(--ground-3)', border: `1px solid ${edge}`, borderRadius: '3px', padding: '0 6px',
+    font: 'inherit', fontSize: '11px', color: text, backgroundColor: 'var(--ground-3)', border: `1px solid ${edge}`, borderRadius: '3px', padding: '0 6px', minHeight: '24px',
   },
   '.cm-collapsedLines': { color: `${text} !important`, background: 'var(--ground-2) !important' },
   // The glyph that the library uses is in few fonts.

@@ -88,10 +88,10 @@ const kUlpNames = [
   '1025-2048', '2049-4096', '4097-8192', '8193-16384', '>16384', 'nan/inf',
 ];
 
-/** Buckets in their order, none left out between the first and the last that has something. */
+/** Buckets in their order, none left out between the first and the last that has something; equal elements are no bucket. */
 export function ulpBuckets(ulps: Readonly<Record<string, number>> | null | undefined): { name: string; count: number }[] {
   if (!ulps) return [];
-  const all = kUlpNames.map((name) => ({ name, count: ulps[name] ?? 0 }));
+  const all = kUlpNames.filter((name) => name !== '0').map((name) => ({ name, count: ulps[name] ?? 0 }));
   for (const [name, count] of Object.entries(ulps)) if (!kUlpNames.includes(name)) all.push({ name, count });
   const used = all.map((b, i) => (b.count > 0 ? i : -1)).filter((i) => i >= 0);
   const first = used[0];
