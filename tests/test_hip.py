@@ -366,6 +366,37 @@ def test_memory_of_plain_hsa_calls_is_followed_until_it_is_freed(hip):
         assert not PROOF or answer.json["proofs"][0]["state"] == "equal", answer
 
 
+@pytest.mark.parametrize("scope", ["reachable", "all"])
+def test_each_of_two_devices_is_captured_and_replayed_as_itself(hip, scope):
+    hip.env["KLAB_SIM_AGENTS"] = "2"
+    bare = subprocess.run(program("two_devices"), capture_output=True, text=True, timeout=120, env=hip.env)
+    if bare.returncode == SKIPPED:
+        pytest.skip(bare.stdout.strip())
+    assert bare.returncode == 0, bare.stdout + bare.stderr
+    devices = [d["identity"]["uuid"] for d in hip.ok("devices", "--json").json["devices"]
+               if d["api"] == "hip" and "identity" in d]
+    assert len(set(devices)) == len(devices) >= 2
+    where = []
+    for nth, addend in ((3, 1), (4, 11)):
+        folder = hip.folder / f"{nth}.klab"
+        proof = PROOF and (nth == 4 or scope == "reachable")
+        answer = hip.ok("capture", "--json", "--kernel", "on_each_device", "--nth", nth, "--scope", scope, "-o", folder,
+                        *(() if proof else ("--no-proof",)), "--", *program("two_devices"))
+        assert answer.json["target_exit"] == 0 and "two_devices: ok, checksum" in answer.err + answer.out
+        assert not proof or answer.json["proofs"][0]["state"] == "equal", answer
+        bundle = Bundle(folder)
+        x, n, got = bundle.arguments("<QII")
+        assert (n, got) == (4096, addend)
+        assert bundle.words(x, "post", n) == step(bundle.words(x, "pre", n), 3, addend)
+        assert scope == "all" or len(bundle.dispatch["regions"]) == 1
+        where.append(bundle.manifest["device"]["uuid"])
+    assert where == devices[:2]
+    if scope == "all":
+        return
+    replay = hip.ok("replay", folder, "--iterations", "1", "--no-validate", "--json")
+    assert replay.json["device"]["uuid"] == devices[1], replay.json["device"]
+
+
 def test_dispatches_are_listed_with_their_grids(hip):
     for case in CASES:
         if not (HIP / case.program).exists():
