@@ -58,10 +58,10 @@ struct Geometry {
   u64 count() const { return static_cast<u64>(groups[0]) * groups[1] * groups[2]; }
 };
 
-/// Shared by all queues, as the hardware's is.
+/// Shared by all queues of a GPU, as the hardware's is.
 GridBarrier& grid_barrier() {
-  static GridBarrier one;
-  return one;
+  static GridBarrier each[kMostGpus];
+  return each[this_gpu() - kFirstGpu];
 }
 
 struct Resident {

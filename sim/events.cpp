@@ -54,7 +54,7 @@ void report_fault(u64 address, bool write) {
     if (event->handle.EventData.EventType != HSA_EVENTTYPE_MEMORY) continue;
     auto& fault = event->handle.EventData.EventData.MemoryAccessFault;
     std::memset(&fault, 0, sizeof fault);
-    fault.NodeId = 1;
+    fault.NodeId = this_gpu();
     fault.VirtualAddress = address / 4096 * 4096;  // the hardware tells pages
     fault.Failure.NotPresent = 1;
     fault.Failure.ReadOnly = write;

@@ -396,6 +396,21 @@ TEST_F(Isa, an_access_outside_every_allocation_faults) {
   }
 }
 
+TEST(GpuMemory, is_there_for_the_gpu_that_it_is_mapped_for_alone) {
+  void* at = nullptr;
+  ASSERT_EQ(memory().allocate(kCpuNode, 4096, {}, &at), HSAKMT_STATUS_SUCCESS);
+  const u64 address = reinterpret_cast<u64>(at);
+  EXPECT_THROW(memory().window(address, 4, false), MemoryFault) << "mapped for none";
+  ASSERT_EQ(memory().map(at, 1u << 2, nullptr), HSAKMT_STATUS_SUCCESS);
+  EXPECT_THROW(memory().window(address, 4, false), MemoryFault) << "mapped for the other";
+  this_gpu() = 2;
+  EXPECT_NO_THROW(memory().window(address, 4, false));
+  this_gpu() = kFirstGpu;
+  ASSERT_EQ(memory().map(at, 0, nullptr), HSAKMT_STATUS_SUCCESS);
+  EXPECT_NO_THROW(memory().window(address, 4, false)) << "host memory, mapped for all";
+  EXPECT_EQ(memory().release(at), HSAKMT_STATUS_SUCCESS);
+}
+
 TEST_F(Isa, atomics_return_what_was_there) {
   u32* memory = page();
   memory[0] = 10;

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -65,6 +66,16 @@ std::byte* hide(std::byte* address, u64 size) {
 
 }  // namespace
 
+u32 gpu_count() {
+  static const u32 count = static_cast<u32>(std::clamp<u64>(setting("KLAB_SIM_AGENTS", 1), 1, kMostGpus));
+  return count;
+}
+
+u32& this_gpu() {
+  thread_local u32 node = kFirstGpu;
+  return node;
+}
+
 Memory& memory() {
   static Memory& one = *new Memory;
   return one;
@@ -85,8 +96,8 @@ Allocation* Memory::around(u64 address) {
 HSAKMT_STATUS Memory::allocate(u32 node, u64 size, HsaMemFlags flags, void** address) {
   if (size == 0 || size % kPage != 0) return HSAKMT_STATUS_INVALID_PARAMETER;
   const std::lock_guard lock(mutex_);
-  const bool video = node == 1 && !flags.ui32.Scratch;
-  if (video && video_used_ + size > kVideoMemory) return HSAKMT_STATUS_NO_MEMORY;
+  const bool video = is_gpu(node) && !flags.ui32.Scratch;
+  if (video && video_used_[node - kFirstGpu] + size > kVideoMemory) return HSAKMT_STATUS_NO_MEMORY;
   u64 hint = 0;
   if (flags.ui32.FixedAddress) {
     hint = reinterpret_cast<u64>(*address);
@@ -98,14 +109,14 @@ HSAKMT_STATUS Memory::allocate(u32 node, u64 size, HsaMemFlags flags, void** add
   if (p == nullptr || !back(p, size)) return HSAKMT_STATUS_NO_MEMORY;
   if (hint != 0 && !flags.ui32.FixedAddress) next_reserved_ = hint + size;
   Allocation a{.address = reinterpret_cast<u64>(p), .size = size, .flags = flags, .node = node};
-  if (node == 1 && !flags.ui32.HostAccess && !flags.ui32.Scratch) {
+  if (video && !flags.ui32.HostAccess) {
     a.mirror = hide(p, size);
     if (a.mirror == nullptr) {
       munmap(p, size);
       return HSAKMT_STATUS_NO_MEMORY;
     }
   }
-  if (video) video_used_ += size;
+  if (video) video_used_[node - kFirstGpu] += size;
   allocations_[a.address] = a;
   *address = p;
   log(1, "node %u: %llu bytes at %p, flags %x", node, static_cast<unsigned long long>(size), static_cast<void*>(p), flags.Value);
@@ -118,7 +129,7 @@ HSAKMT_STATUS Memory::release(void* address) {
   if (it == allocations_.end() || it->second.type != HSA_POINTER_ALLOCATED) return HSAKMT_STATUS_ERROR;
   ++generation_;
   const Allocation& a = it->second;
-  if (a.node == 1 && !a.flags.ui32.Scratch) video_used_ -= a.size;
+  if (is_gpu(a.node) && !a.flags.ui32.Scratch) video_used_[a.node - kFirstGpu] -= a.size;
   munmap(address, a.size);
   if (a.mirror != nullptr) munmap(a.mirror, a.size);
   allocations_.erase(it);
@@ -164,12 +175,12 @@ HSAKMT_STATUS Memory::unregister_host(void* address) {
   return HSAKMT_STATUS_SUCCESS;
 }
 
-HSAKMT_STATUS Memory::map(void* address, u64* gpu_address) {
+HSAKMT_STATUS Memory::map(void* address, u32 nodes, u64* gpu_address) {
   const std::lock_guard lock(mutex_);
   Allocation* a = named(address);
   if (a == nullptr) return HSAKMT_STATUS_ERROR;
   ++generation_;
-  ++a->mapped;
+  a->mapped |= nodes != 0 ? nodes : is_gpu(a->node) ? 1u << a->node : ~0u;
   if (gpu_address != nullptr) *gpu_address = a->address + static_cast<u64>(static_cast<std::byte*>(address) - a->cpu_address());
   return HSAKMT_STATUS_SUCCESS;
 }
@@ -201,14 +212,14 @@ void* Memory::own_page(u64 size) {
   std::byte* p = reserve(0, size);
   if (p == nullptr || !back(p, size)) stop("no memory for a page of its own");
   const std::lock_guard lock(mutex_);
-  allocations_[reinterpret_cast<u64>(p)] = {.address = reinterpret_cast<u64>(p), .size = size, .mapped = 1};
+  allocations_[reinterpret_cast<u64>(p)] = {.address = reinterpret_cast<u64>(p), .size = size, .mapped = ~0u};
   return p;
 }
 
 Memory::Window Memory::window(u64 address, u64 size, bool write) {
   const std::lock_guard lock(mutex_);
   const Allocation* a = around(address);
-  if (a == nullptr || a->mapped == 0 || size > a->size - (address - a->address)) throw MemoryFault{address, write};
+  if (a == nullptr || (a->mapped >> this_gpu() & 1) == 0 || size > a->size - (address - a->address)) throw MemoryFault{address, write};
   if (write && a->flags.ui32.ReadOnly && a->type == HSA_POINTER_ALLOCATED) throw MemoryFault{address, write};
   return {.low = a->address,
           .high = a->address + a->size,

@@ -12,6 +12,13 @@
 
 namespace sim {
 
+/// Node 0 is the CPU, the others are GPUs: KLAB_SIM_AGENTS of them, otherwise one.
+inline constexpr u32 kCpuNode = 0, kFirstGpu = 1, kMostGpus = 4;
+u32 gpu_count();
+inline bool is_gpu(u32 node) { return node >= kFirstGpu && node < kFirstGpu + gpu_count(); }
+/// The GPU whose queue this thread is. Its page tables are the ones that count.
+u32& this_gpu();
+
 /// An access that the GPU's page tables do not allow; ends the queue that made it.
 struct MemoryFault {
   u64 address = 0;
@@ -24,7 +31,7 @@ struct Allocation {
   u32 node = 0;
   HSA_POINTER_TYPE type = HSA_POINTER_ALLOCATED;
   void* user = nullptr;
-  u32 mapped = 0;          // how often it was mapped for the GPU
+  u32 mapped = 0;          // for which GPUs, a bit for each node
   std::byte* mirror = nullptr;  // where the bytes are, if not at the address: video memory that the CPU cannot reach, host memory of the program
   std::byte* cpu_address() const { return type == HSA_POINTER_REGISTERED_USER ? mirror : reinterpret_cast<std::byte*>(address); }
 };
@@ -49,16 +56,17 @@ class Memory {
   HSAKMT_STATUS register_host(void* address, u64 size, HsaMemFlags flags);
   HSAKMT_STATUS unregister_host(void* address);
   /// `gpu_address`: where the GPU sees it, another address for registered host memory. May be null.
-  HSAKMT_STATUS map(void* address, u64* gpu_address);
+  /// `nodes`: a bit for each; 0: the GPU whose memory it is, all of them for host memory.
+  HSAKMT_STATUS map(void* address, u32 nodes, u64* gpu_address);
   HSAKMT_STATUS unmap(void* address);
   HSAKMT_STATUS set_user(const void* address, void* user);
   std::optional<Allocation> find(const void* address);
-  /// Kept for as long as the process lives, mapped for the GPU (event pages).
+  /// Kept for as long as the process lives, mapped for every GPU (event pages).
   void* own_page(u64 size);
 
   /// Changes whenever a window that was handed out may be wrong.
   u64 generation() const { return generation_.load(std::memory_order_acquire); }
-  /// The allocation around `address`, if all `size` bytes are in it and mapped. Throws MemoryFault.
+  /// The allocation around `address`, if all `size` bytes are in it and mapped for this thread's GPU. Throws MemoryFault.
   Window window(u64 address, u64 size, bool write);
   /// Where `size` bytes lie in this process. Throws MemoryFault.
   std::byte* host(u64 address, u64 size, bool write);
@@ -72,7 +80,7 @@ class Memory {
   std::map<u64, u64> registered_;  // host addresses: where the GPU sees them
   std::atomic<u64> generation_{1};
   u64 next_reserved_ = 0x1'0000'0000;  // of the reserved aperture
-  u64 video_used_ = 0;
+  u64 video_used_[kMostGpus] = {};
 };
 
 /// Never destroyed: the runtime's threads outlive static destructors.

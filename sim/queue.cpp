@@ -163,7 +163,7 @@ extern "C" {
 
 HSAKMT_STATUS hsaKmtCreateQueue(HSAuint32 node, HSA_QUEUE_TYPE type, HSAuint32, HSA_QUEUE_PRIORITY, void* ring, HSAuint64 bytes, HsaEvent*,
                                 HsaQueueResource* resource) {
-  if (node != 1 || ring == nullptr) return HSAKMT_STATUS_INVALID_PARAMETER;
+  if (!is_gpu(node) || ring == nullptr) return HSAKMT_STATUS_INVALID_PARAMETER;
   const bool aql = type == HSA_QUEUE_COMPUTE_AQL;
   if (!aql && type != HSA_QUEUE_SDMA && type != HSA_QUEUE_SDMA_XGMI) return HSAKMT_STATUS_NOT_SUPPORTED;
   Queues& all = queues();
@@ -174,6 +174,7 @@ HSAKMT_STATUS hsaKmtCreateQueue(HSAuint32 node, HSA_QUEUE_TYPE type, HSAuint32, 
   do q->doorbell = &all.doorbells[all.next++ % kDoorbells];
   while (std::any_of(all.all.begin(), all.all.end(), [&](const auto& other) { return other.second->doorbell == q->doorbell; }));
   q->id = all.next - 1;
+  q->node = node;
   q->ring = static_cast<std::byte*>(ring);
   q->bytes = bytes;
   *q->doorbell = kNeverRung;  // the first packet rings with 0
@@ -186,7 +187,10 @@ HSAKMT_STATUS hsaKmtCreateQueue(HSAuint32 node, HSA_QUEUE_TYPE type, HSAuint32, 
   }
   resource->QueueId = q->id;
   resource->Queue_DoorBell_aql = const_cast<u64*>(q->doorbell);
-  q->thread = std::thread([q, aql] { aql ? run_aql(*q) : run_dma(*q); });
+  q->thread = std::thread([q, aql] {
+    this_gpu() = q->node;
+    aql ? run_aql(*q) : run_dma(*q);
+  });
   all.all[q->id] = q;
   return HSAKMT_STATUS_SUCCESS;
 }

@@ -21,6 +21,7 @@ u64 gpu_clock();
 
 struct Queue {
   u64 id = 0;
+  u32 node = kFirstGpu;
   std::byte* ring = nullptr;
   u64 bytes = 0;
   volatile u64* doorbell = nullptr;  // ~0: never rung

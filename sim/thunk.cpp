@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The thunk's face: topology of one CPU and one simulated gfx1030, clocks, and memory. Queues are in queue.cpp, events in events.cpp.
+// The thunk's face: topology of one CPU and simulated gfx1030s, clocks, and memory. Queues are in queue.cpp, events in events.cpp.
 // The runtime has assertions: caches, banks and tile configuration must not be empty.
 #include <hsakmt.h>
 #include <time.h>
 
+#include <array>
 #include <cstring>
 
 #include "memory.h"
@@ -14,8 +15,31 @@ using namespace sim;
 namespace {
 
 constexpr HSAKMT_STATUS kOk = HSAKMT_STATUS_SUCCESS;
-constexpr u32 kCpuNode = 0, kGpuNode = 1, kNodes = 2;
-constexpr u32 kGpuNodes[] = {kGpuNode};
+
+u32 node_count() { return kFirstGpu + gpu_count(); }
+
+/// The nodes of a mask in a list that stays.
+struct NodeList {
+  u32 count = 0;
+  const u32* nodes = nullptr;
+};
+NodeList list_of(u32 mask) {
+  static const auto& lists = *[] {
+    auto* all = new std::array<std::array<u32, kMostGpus + 1>, 1u << kMostGpus>{};  // the count comes first
+    for (u32 m = 0; m < all->size(); ++m)
+      for (u32 gpu = 0; gpu < kMostGpus; ++gpu)
+        if ((m >> gpu & 1) != 0) (*all)[m][++(*all)[m][0]] = kFirstGpu + gpu;
+    return all;
+  }();
+  const auto& list = lists[mask >> kFirstGpu & ((1u << gpu_count()) - 1)];
+  return {list[0], list.data() + 1};
+}
+
+u32 mask_of(const HSAuint32* nodes, HSAuint64 count) {
+  u32 mask = 0;
+  for (HSAuint64 i = 0; i < count; ++i) mask |= is_gpu(nodes[i]) ? 1u << nodes[i] : 0;
+  return mask;
+}
 
 template <std::size_t N, class Char>
 void copy_name(Char (&to)[N], const char* from) {
@@ -49,7 +73,7 @@ HSAKMT_STATUS hsaKmtGetVersion(HsaVersionInfo* version) {
 
 HSAKMT_STATUS hsaKmtAcquireSystemProperties(HsaSystemProperties* properties) {
   *properties = {};
-  properties->NumNodes = kNodes;
+  properties->NumNodes = node_count();
   return kOk;
 }
 
@@ -64,11 +88,11 @@ HSAKMT_STATUS hsaKmtGetXNACKMode(HSAint32* mode) {
 HSAKMT_STATUS hsaKmtSetXNACKMode(HSAint32 mode) { return mode == 0 ? kOk : HSAKMT_STATUS_NOT_SUPPORTED; }
 
 HSAKMT_STATUS hsaKmtGetNodeProperties(HSAuint32 node, HsaNodeProperties* p) {
-  if (node >= kNodes) return HSAKMT_STATUS_INVALID_NODE_UNIT;
+  if (node >= node_count()) return HSAKMT_STATUS_INVALID_NODE_UNIT;
   *p = {};
   p->NumCaches = 2;
   // "Large BAR" is a link from the CPU to the GPU; the other way there is always one.
-  p->NumIOLinks = node == kGpuNode || large_bar() ? 1 : 0;
+  p->NumIOLinks = is_gpu(node) ? 1 : large_bar() ? gpu_count() : 0;
   if (node == kCpuNode) {
     copy_name(p->MarketingName, "Host of a simulated GPU");
     copy_name(p->AMDName, "cpu");
@@ -80,7 +104,7 @@ HSAKMT_STATUS hsaKmtGetNodeProperties(HSAuint32 node, HsaNodeProperties* p) {
   copy_name(p->MarketingName, "Simulated gfx1030 (not a GPU)");
   copy_name(p->AMDName, "sienna_cichlid");
   p->NumMemoryBanks = 3;
-  p->DrmRenderMinor = 128;
+  p->DrmRenderMinor = static_cast<HSAint32>(128 + node - kFirstGpu);
   p->NumFComputeCores = 2 * kComputeUnits;
   p->NumSIMDPerCU = 2;
   p->NumShaderBanks = p->NumArrays = 1;
@@ -95,7 +119,7 @@ HSAKMT_STATUS hsaKmtGetNodeProperties(HSAuint32 node, HsaNodeProperties* p) {
   p->uCodeEngineVersions.uCodeSDMA = 80;
   p->VendorId = 0x1002;
   p->DeviceId = 0x73bf;
-  p->LocationId = 0x300;
+  p->LocationId = 0x300 + 0x100 * (node - kFirstGpu);
   p->LocalMemSize = kVideoMemory;
   p->MaxEngineClockMhzFCompute = 2000;
   p->Capability.ui32.DoorbellType = 2;  // 64 bits
@@ -105,7 +129,7 @@ HSAKMT_STATUS hsaKmtGetNodeProperties(HSAuint32 node, HsaNodeProperties* p) {
   p->NumSdmaQueuesPerEngine = 8;
   p->NumCpQueues = 24;
   p->NumGws = kGlobalWaveSync;
-  p->UniqueID = 0x51a;
+  p->UniqueID = 0x51a + node - kFirstGpu;
   p->VGPRSizePerCU = 256 << 10;
   p->SGPRSizePerCU = 16 << 10;
   return kOk;
@@ -120,7 +144,7 @@ HSAKMT_STATUS hsaKmtGetNodeMemoryProperties(HSAuint32 node, HSAuint32 banks, Hsa
     p[0].MemoryClockMax = 1600;
     return kOk;
   }
-  if (node != kGpuNode || banks != 3) return HSAKMT_STATUS_INVALID_PARAMETER;
+  if (!is_gpu(node) || banks != 3) return HSAKMT_STATUS_INVALID_PARAMETER;
   p[0].HeapType = large_bar() ? HSA_HEAPTYPE_FRAME_BUFFER_PUBLIC : HSA_HEAPTYPE_FRAME_BUFFER_PRIVATE;
   p[0].SizeInBytes = kVideoMemory;
   p[0].Width = 256;
@@ -141,18 +165,20 @@ HSAKMT_STATUS hsaKmtGetNodeCacheProperties(HSAuint32 node, HSAuint32, HSAuint32 
     p[i].CacheSize = i == 0 ? 16 : 4096;  // KiB
     p[i].CacheLineSize = 64;
     p[i].CacheType.ui32.Data = 1;
-    (node == kGpuNode ? p[i].CacheType.ui32.HSACU : p[i].CacheType.ui32.CPU) = 1;
+    (is_gpu(node) ? p[i].CacheType.ui32.HSACU : p[i].CacheType.ui32.CPU) = 1;
   }
   return kOk;
 }
 
+// GPUs have no link to each other: none reaches another's memory.
 HSAKMT_STATUS hsaKmtGetNodeIoLinkProperties(HSAuint32 node, HSAuint32 links, HsaIoLinkProperties* p) {
   std::memset(p, 0, links * sizeof *p);
-  if (links == 0) return kOk;
-  p->IoLinkType = HSA_IOLINKTYPE_PCIEXPRESS;
-  p->NodeFrom = node;
-  p->NodeTo = node == kCpuNode ? kGpuNode : kCpuNode;
-  p->Weight = 20;
+  for (u32 i = 0; i < links; ++i) {
+    p[i].IoLinkType = HSA_IOLINKTYPE_PCIEXPRESS;
+    p[i].NodeFrom = node;
+    p[i].NodeTo = node == kCpuNode ? kFirstGpu + i : kCpuNode;
+    p[i].Weight = 20;
+  }
   return kOk;
 }
 
@@ -187,10 +213,11 @@ HSAKMT_STATUS hsaKmtRegisterMemoryWithFlags(void* address, HSAuint64 size, HsaMe
 }
 HSAKMT_STATUS hsaKmtDeregisterMemory(void* address) { return memory().unregister_host(address); }
 HSAKMT_STATUS hsaKmtMapMemoryToGPU(void* address, HSAuint64, HSAuint64* alternate) {
-  return memory().map(address, alternate);
+  return memory().map(address, 0, alternate);
 }
-HSAKMT_STATUS hsaKmtMapMemoryToGPUNodes(void* address, HSAuint64 size, HSAuint64* alternate, HsaMemMapFlags, HSAuint64, HSAuint32*) {
-  return hsaKmtMapMemoryToGPU(address, size, alternate);
+HSAKMT_STATUS hsaKmtMapMemoryToGPUNodes(void* address, HSAuint64, HSAuint64* alternate, HsaMemMapFlags, HSAuint64 count, HSAuint32* nodes) {
+  const u32 mask = mask_of(nodes, count);
+  return mask == 0 ? HSAKMT_STATUS_INVALID_PARAMETER : memory().map(address, mask, alternate);
 }
 HSAKMT_STATUS hsaKmtUnmapMemoryToGPU(void* address) { return memory().unmap(address); }
 HSAKMT_STATUS hsaKmtSetMemoryUserData(const void* address, void* user) { return memory().set_user(address, user); }
@@ -209,9 +236,9 @@ HSAKMT_STATUS hsaKmtQueryPointerInfo(const void* address, HsaPointerInfo* info) 
   info->GPUAddress = a->address;
   info->SizeInBytes = a->size;
   info->UserData = a->user;
-  info->NMappedNodes = a->mapped != 0 ? 1 : 0;
-  info->MappedNodes = kGpuNodes;
-  info->RegisteredNodes = kGpuNodes;
+  const NodeList mapped = list_of(a->mapped);
+  info->NMappedNodes = mapped.count;
+  info->MappedNodes = info->RegisteredNodes = mapped.nodes;
   return kOk;
 }
 

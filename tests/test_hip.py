@@ -92,6 +92,8 @@ CASES = [
     Case("forked", "in_the_child", (32, 1, 1), (256, 1, 1), regions=1),
     Case("primitives", "lookback_scan_kernel", (2, 1, 1), (256, 1, 1), regions=3),
     Case("primitives", "block_reduce_kernel<false", (2, 1, 1), (256, 1, 1), regions=2),
+    Case("hsa_kernels", "hsa_fold", (20, 1, 1), (256, 1, 1), nth=2, executions=3, regions=3,
+         kinds=frozenset({"device", "pinned_host"})),
     Case("hidden_pointer", "follow_hidden", (64, 1, 1), (256, 1, 1), regions=2),
 ]
 
@@ -343,6 +345,56 @@ def test_every_packet_of_a_batch_is_looked_at(hip):
     rows = hip.ok("dispatches", "--json", "--rows", "--", *program("packets", "--repeat", "2")).json["rows"]
     assert [r["nth"] for r in sorted(rows, key=lambda r: r["sequence"])] == [1, 2, 3, 4, 5, 6]
     assert all(r["gpu_ns"] > 0 for r in rows)
+
+
+def test_memory_of_plain_hsa_calls_is_followed_until_it_is_freed(hip):
+    """hsa_memory_allocate, hsa_memory_free, hsa_memory_copy; each of the program's three kernels."""
+    _, bundle = capture(hip, next(c for c in CASES if c.program == "hsa_kernels"), "all")
+    (table,) = bundle.arguments("<Q")
+    r, offset = bundle.region(table)
+    x, sums, n, turn = struct.unpack_from("<QQII", bundle.bytes(r["pre"]), offset)
+    assert (n, turn) == (5000, 1)
+    assert [bundle.region(at)[0]["kind"] for at in (table, x, sums)] == ["device", "device", "pinned_host"]
+    assert all(r["size"] < 1 << 20 for r in bundle.dispatch["regions"]), "freed memory was captured"
+    values, before, after = bundle.words(x, "pre", n), bundle.words(sums, "pre", 20), bundle.words(sums, "post", 20)
+    assert any(before)
+    for g in range(20):
+        assert after[g] == (before[g] + ((sum(values[g * 256:g * 256 + 256]) & WORD) ^ turn)) & WORD
+    for kernel in ("hsa_spread", "hsa_scale"):
+        answer = hip.capture(program("hsa_kernels"), kernel, kernel, "--nth", "3")
+        assert answer.json["target_exit"] == 0
+        assert not PROOF or answer.json["proofs"][0]["state"] == "equal", answer
+
+
+@pytest.mark.parametrize("scope", ["reachable", "all"])
+def test_each_of_two_devices_is_captured_and_replayed_as_itself(hip, scope):
+    hip.env["KLAB_SIM_AGENTS"] = "2"
+    bare = subprocess.run(program("two_devices"), capture_output=True, text=True, timeout=120, env=hip.env)
+    if bare.returncode == SKIPPED:
+        pytest.skip(bare.stdout.strip())
+    assert bare.returncode == 0, bare.stdout + bare.stderr
+    devices = [d["identity"]["uuid"] for d in hip.ok("devices", "--json").json["devices"]
+               if d["api"] == "hip" and "identity" in d]
+    assert len(set(devices)) == len(devices) >= 2
+    where = []
+    for nth, addend in ((3, 1), (4, 11)):
+        folder = hip.folder / f"{nth}.klab"
+        proof = PROOF and (nth == 4 or scope == "reachable")
+        answer = hip.ok("capture", "--json", "--kernel", "on_each_device", "--nth", nth, "--scope", scope, "-o", folder,
+                        *(() if proof else ("--no-proof",)), "--", *program("two_devices"))
+        assert answer.json["target_exit"] == 0 and "two_devices: ok, checksum" in answer.err + answer.out
+        assert not proof or answer.json["proofs"][0]["state"] == "equal", answer
+        bundle = Bundle(folder)
+        x, n, got = bundle.arguments("<QII")
+        assert (n, got) == (4096, addend)
+        assert bundle.words(x, "post", n) == step(bundle.words(x, "pre", n), 3, addend)
+        assert scope == "all" or len(bundle.dispatch["regions"]) == 1
+        where.append(bundle.manifest["device"]["uuid"])
+    assert where == devices[:2]
+    if scope == "all":
+        return
+    replay = hip.ok("replay", folder, "--iterations", "1", "--no-validate", "--json")
+    assert replay.json["device"]["uuid"] == devices[1], replay.json["device"]
 
 
 def test_dispatches_are_listed_with_their_grids(hip):

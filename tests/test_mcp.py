@@ -43,9 +43,10 @@ class Project:
         self.wrong = no_op(self.text)
         self.broken = self.text.replace("x[i] * a", "undefined_name * a")
         assert self.right != self.text and self.broken != self.text
+        self.program, self.path, self.language, self.timed, self.build = "inplace", example("inplace"), "glsl", True, {}
 
     def arguments(self):
-        return ["mcp", "--root", str(self.folder), "--program", f"inplace={example('inplace')}"]
+        return ["mcp", "--root", str(self.folder), "--program", f"{self.program}={self.path}"]
 
 
 @pytest.fixture
@@ -78,8 +79,9 @@ def drive(node, klab, project, kind, server, save, timeout=280):
     if kind != "v1" and major < 20:
         pytest.skip(f"@modelcontextprotocol/client 2.x needs Node 20; this is {major}")
     # The dispatch whose code the file's own source compiles to.
-    kernel = klab.kernels(example("inplace"))[0]["hash"]
-    job = {"kind": kind, "server": server, "program": "inplace", "kernel": kernel, "file": str(project.file),
+    kernel = klab.kernels(project.path)[0]["hash"]
+    job = {"kind": kind, "server": server, "program": project.program, "kernel": kernel, "language": project.language,
+           "timed": project.timed, "build": project.build, "file": str(project.file),
            "right": project.right, "wrong": project.wrong, "broken": project.broken, "save": save,
            "env": klab.env, "approve": klab.argv("session", "approve")}
     done = subprocess.run(["node", "tuning.mjs", json.dumps(job)], cwd=node, capture_output=True, text=True, timeout=timeout,

@@ -35,6 +35,8 @@ TEST(HsaEnvironment, the_shim_is_named_once) {
 TEST(HsaEnvironment, a_users_own_choice_of_registration_stays) {
   const Set set = environment("/x/libklab_hsa.so", {{"HSA_TOOLS_DISABLE_REGISTER", "0"}});
   EXPECT_EQ(set.count("HSA_TOOLS_DISABLE_REGISTER"), 0u);
+  EXPECT_EQ(set.at("HSA_TOOLS_ROCPROFILER_V1_TOOLS"), "1") << "else the shim is left out where another tool registers";
+  EXPECT_EQ(environment("/x/libklab_hsa.so", {{"HSA_TOOLS_ROCPROFILER_V1_TOOLS", "0"}}).count("HSA_TOOLS_ROCPROFILER_V1_TOOLS"), 0u);
 }
 
 // The runtime splits the list at blanks.

@@ -134,8 +134,10 @@ std::map<std::string, std::optional<std::string>> hsa_environment(
     set[kHsaVariable] = name;
   else if ((" " + *before + " ").find(" " + name + " ") == std::string::npos)
     set[kHsaVariable] = *before + " " + name;
-  // Newer runtimes hand their tables to rocprofiler-register, and then load no library of this variable.
+  // Newer runtimes hand their tables to rocprofiler-register, and load no library of this variable when a tool of
+  // rocprofiler-sdk is in the process. Where the user wants that registration, both are asked for (docs/decisions/0010).
   if (!get("HSA_TOOLS_DISABLE_REGISTER")) set["HSA_TOOLS_DISABLE_REGISTER"] = "1";
+  if (!get("HSA_TOOLS_ROCPROFILER_V1_TOOLS")) set["HSA_TOOLS_ROCPROFILER_V1_TOOLS"] = "1";
   return set;
 }
 

@@ -194,6 +194,7 @@ int do_build(Cli& cli, const BuildOptions& o) {
   }
   request.cuda = o.cuda;
   request.cuda.compile_commands = absolute_path(o.compile_commands);
+  request.cuda.hipcc = absolute_path(o.cuda.hipcc);
   if (o.max_registers != 0) request.cuda.max_registers = o.max_registers;
   if (o.fast_math) request.cuda.fast_math = true;
   if (o.no_line_info) request.cuda.line_info = false;
@@ -351,8 +352,11 @@ void add_build(Cli& cli, CLI::App* build, bool of_session) {
   build->add_flag("-g,--debug-info", build_options->debug_info,
                   "keep names and lines (CUDA: lines are kept anyway)");
   ops::CudaBuild& cuda = build_options->cuda;
-  build->add_option("--compiler", cuda.compiler, "CUDA: auto (NVRTC where it can, else nvcc), nvrtc or nvcc")
-      ->check(CLI::IsMember({"auto", "nvrtc", "nvcc"}));
+  build->add_option("--compiler", cuda.compiler,
+                    "CUDA: auto (NVRTC where it can, else nvcc), nvrtc or nvcc; HIP: auto (hipcc where there is one), hipcc or "
+                    "hiprtc")
+      ->check(CLI::IsMember({"auto", "nvrtc", "nvcc", "hipcc", "hiprtc"}));
+  build->add_option("--hipcc", cuda.hipcc, "HIP: the hipcc to build with (default: KLAB_HIPCC, ROCM_PATH, PATH, /opt/rocm)");
   build->add_option("--arch", cuda.arch, "CUDA, HIP: architecture, sm_90a or gfx90a (default: the captured device's)");
   build->add_option("--kernel", cuda.kernel,
                     "CUDA: the kernel that takes the captured one's place, 'saxpy<float, 4>'");

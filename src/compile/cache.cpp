@@ -29,7 +29,7 @@ std::string key_of(const Request& request, const std::string& text) {
                  {"text", to_string(hash_text(text))},
                  {"options", request.options},
                  {"compiler", compiler_identity()},
-                 {"toolkit", request.language == "hip" ? hipcc_identity() : is_cuda(request) ? toolkit_identity() : ""}};
+                 {"toolkit", request.language == "hip" ? hip_identity(request.options.hipcc) : is_cuda(request) ? toolkit_identity() : ""}};
   return to_string(hash_text(key.dump()));
 }
 

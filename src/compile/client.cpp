@@ -50,7 +50,9 @@ Answer timed_out(const Request& request, double limit_s, std::string_view err) {
 Answer crashed(const Request& request, const ExitStatus& status, std::string_view err) {
   return failed_answer(
       fmt::format("the compiler crashed on {}: klab-compile {}", subject(request), to_string(status)), err,
-      "try another optimisation level; a smaller source that still crashes helps");
+      request.language == "hip" && request.options.compiler != "hipcc"
+          ? "hiprtc of this ROCm may not know the processor; --compiler hipcc says more"
+          : "try another optimisation level; a smaller source that still crashes helps");
 }
 
 Answer unusable(const Request& request, const std::string& how, const Error& error, std::string_view err) {

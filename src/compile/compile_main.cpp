@@ -29,7 +29,7 @@ constexpr char kHelp[] =
     "options   include_folders, defines, optimisation (none, size, performance),\n"
     "          target (vulkan1.2 or vulkan1.2,spv1.5), entry_point, debug_info;\n"
     "          CUDA: arch (sm_90a), compiler (auto, nvrtc, nvcc), standard, kernel, fast_math, line_info,\n"
-    "          max_registers, extra\n"
+    "          max_registers, extra; HIP: arch (gfx1030), compiler (auto, hipcc, hiprtc), hipcc, and those\n"
     "\n"
     "Exit code: 0 when there is an answer, also one with an error; 2 when stdin holds no request.\n";
 

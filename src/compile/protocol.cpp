@@ -37,6 +37,7 @@ void to_json(Json& j, const Options& v) {
   };
   put("arch", v.arch, usual.arch);
   put("compiler", v.compiler, usual.compiler);
+  put("hipcc", v.hipcc, usual.hipcc);
   put("standard", v.standard, usual.standard);
   put("kernel", v.kernel, usual.kernel);
   put("fast_math", v.fast_math, usual.fast_math);
@@ -48,6 +49,7 @@ void to_json(Json& j, const Options& v) {
 void from_json(const Json& j, Options& v) {
   read_optional(j, "arch", v.arch);
   read_optional(j, "compiler", v.compiler);
+  read_optional(j, "hipcc", v.hipcc);
   read_optional(j, "standard", v.standard);
   read_optional(j, "kernel", v.kernel);
   read_optional(j, "fast_math", v.fast_math);

@@ -38,7 +38,9 @@ struct Options {
 
   // CUDA, HIP.
   std::string arch;               // "sm_90a", "gfx90a:xnack-"
-  std::string compiler = "auto";  // "nvrtc", "nvcc", or "auto": NVRTC where it can
+  std::string compiler = "auto";  // CUDA: "nvrtc", "nvcc", or "auto": NVRTC where it can; HIP: "hipcc", "hiprtc", or
+                                  // "auto": hipcc where there is one
+  std::string hipcc;              // path of the hipcc to use; empty: the one that is found
   std::string standard;           // "c++17"; empty: the compiler's own
   std::string kernel;             // expression that names the kernel; empty: from entry_point
   bool fast_math = false, line_info = true;
@@ -123,7 +125,7 @@ void from_json(const Json& j, Dependency& v);
 
 /// A compiler or inspection tool of this machine (verb "tools").
 struct Tool {
-  std::string name;     // "NVRTC", "nvcc", "ptxas", "nvdisasm", "cuobjdump", "hipcc"
+  std::string name;     // "NVRTC", "nvcc", "ptxas", "nvdisasm", "cuobjdump", "hipcc", "hiprtc", "comgr"
   std::string path;     // empty: not found
   std::string version;  // "13.0.88"
   std::string problem;  // why it cannot be used, and what would help

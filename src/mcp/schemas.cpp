@@ -150,7 +150,7 @@ Json action_properties() {
       {"push_constants", texts("Vulkan: OFFSET=HEX")},
       {"subgroup_size", integer("Vulkan: required subgroup size", 1, 1024)},
       {"arch", text("CUDA: sm_90a (default: the captured device's)", 32)},
-      {"compiler", one_of("CUDA", {"auto", "nvrtc", "nvcc"})},
+      {"compiler", one_of("CUDA: nvrtc, nvcc; HIP: hipcc, hiprtc", {"auto", "nvrtc", "nvcc", "hipcc", "hiprtc"})},
       {"standard", text("CUDA: c++17", 16)},
       {"fast_math", flag("CUDA: fast, less exact arithmetic; the check may refuse it")},
       {"max_registers", integer("CUDA: most registers a thread may have", 1, 255)},

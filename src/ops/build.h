@@ -58,7 +58,7 @@ void merge_launch(replay::LaunchOverride& launch, const replay::LaunchOverride& 
 /// What is said of a CUDA build beyond compile::Options that every language has. Empty members keep those of
 /// the selected source.
 struct CudaBuild {
-  std::string arch, compiler, standard, kernel;
+  std::string arch, compiler, hipcc, standard, kernel;
   std::optional<bool> fast_math, line_info;
   std::optional<std::uint32_t> max_registers;
   std::vector<std::string> extra;

@@ -217,6 +217,7 @@ Status build_cuda(Lab& lab, const OpenBundle& opened, const BuildRequest& reques
     KLAB_TRY(o.arch, cuda_arch(manifest, baseline.facts));
   }
   if (!c.compiler.empty()) o.compiler = c.compiler;
+  if (!c.hipcc.empty()) o.hipcc = c.hipcc;
   if (!c.standard.empty()) o.standard = c.standard;
   if (!c.kernel.empty()) o.kernel = c.kernel;
   if (c.fast_math) o.fast_math = *c.fast_math;

@@ -100,7 +100,11 @@ void check_cuda_tools(Lab& lab, std::vector<Check>& checks) {
     else if (!usable && t.name == "nvcc")
       fix = "whole programs and files with host headers cannot be built; KLAB_NVCC names one";
     else if (!usable && t.name == "hipcc")
-      fix = "HIP variants cannot be built; install hipcc, or KLAB_HIPCC names one";
+      fix = "HIP variants are left to hiprtc, which takes device code only; install hipcc, or KLAB_HIPCC names one";
+    else if (!usable && t.name == "hiprtc")
+      fix = "HIP variants are left to hipcc, which is slower; KLAB_HIPRTC names a libhiprtc.so";
+    else if (!usable && t.name == "comgr")
+      fix = "hiprtc cannot work without it; install libamd-comgr2 (AMD: comgr)";
     else if (!usable)
       fix = "PTX is left to nvJitLink or the driver; KLAB_PTXAS names one";
     checks.push_back({t.name, usable ? Health::ok : Health::warning, usable ? found(t) : t.problem, fix});

@@ -67,7 +67,8 @@ Fields& take_build(Fields& fields, BuildRequest& r) {
   fields.take("source", source).take("name", r.name).take("options", r.options);
   fields.take("defines", r.more_defines).take("include_folders", r.more_includes);
   take_launch(fields, r.launch);
-  fields.take("arch", c.arch).take("compiler", c.compiler).take("standard", c.standard).take("kernel", c.kernel);
+  fields.take("arch", c.arch).take("compiler", c.compiler).take("hipcc", c.hipcc).take("standard", c.standard);
+  fields.take("kernel", c.kernel);
   fields.take("fast_math", c.fast_math).take("line_info", c.line_info).take("max_registers", c.max_registers);
   fields.take("extra_options", c.extra).take("compile_commands", compile_commands);
   fields.take("no_compile_commands", c.no_compile_commands).take("instructions", r.instructions);
@@ -81,7 +82,8 @@ Json build_arguments(const BuildRequest& r) {
   put(j, "source", r.source.string()), put(j, "name", r.name);
   if (r.options) j["options"] = *r.options;
   put(j, "defines", r.more_defines), put(j, "include_folders", r.more_includes);
-  put(j, "arch", c.arch), put(j, "compiler", c.compiler), put(j, "standard", c.standard), put(j, "kernel", c.kernel);
+  put(j, "arch", c.arch), put(j, "compiler", c.compiler), put(j, "hipcc", c.hipcc), put(j, "standard", c.standard);
+  put(j, "kernel", c.kernel);
   if (c.fast_math) j["fast_math"] = *c.fast_math;
   if (c.line_info) j["line_info"] = *c.line_info;
   if (c.max_registers) j["max_registers"] = *c.max_registers;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A whole tuning by an agent: open, search, select, capture, three variants (right, wrong, not compiling), compare, save,
 // close. node tuning.mjs '{"kind": "v1", "server": {...}, "folder": ..., "program": NAME, "kernel": ..., "file": ...,
-// "right": text, "wrong": text, "broken": text, "save": "elicit" | "decline" | "token", "approve": [argv]}'
+// "right": text, "wrong": text, "broken": text, "language": "glsl", "timed": whether times mean something on that device,
+// "build": {} (further arguments of variants), "save": "elicit" | "decline" | "token", "approve": [argv]}'
 // Prints what happened as JSON lines; exits with 1 at the first thing that is not as it must be.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -10,6 +11,7 @@ import { connect } from './clients.mjs';
 
 const job = JSON.parse(process.argv[2]);
 const say = (step, data) => console.log(JSON.stringify({ step, ...data }));
+const variant = { language: job.language, ...job.build };
 const asked = [];
 const elicit = job.save === 'token' ? undefined : params => {
   asked.push(params);
@@ -65,19 +67,25 @@ try {
 
   const base = await finish('run', await act({ action: 'run', iterations: 3 }));
   assert.equal(base.validation.correctness, 'correct', base.validation.reason);
-  const right = await finish('right', await act({ action: 'compare', name: 'right', language: 'glsl', source_text: job.right, measure_s: 1 }));
+  const right = await finish('right', await act({ action: 'compare', name: 'right', ...variant, source_text: job.right, measure_s: 1 }));
   assert.equal(right.verdict.correctness, 'correct', right.verdict.reason);
-  assert.ok(right.ratio, 'a right variant has a ratio of times');
-  const wrong = await finish('wrong', await act({ action: 'compare', name: 'wrong', language: 'glsl', source_text: job.wrong, measure_s: 0 }));
+  if (job.timed) {
+    assert.ok(right.ratio, 'a right variant has a ratio of times');
+  } else {
+    assert.equal(right.verdict.speed, 'none');
+    assert.match(right.verdict.reason, /emulated/);
+    assert.ok(!right.ratio, 'times of an emulated device were compared');
+  }
+  const wrong = await finish('wrong', await act({ action: 'compare', name: 'wrong', ...variant, source_text: job.wrong, measure_s: 0 }));
   assert.equal(wrong.verdict.correctness, 'incorrect', wrong.verdict.reason);
   assert.ok(!wrong.ratio, 'a wrong variant has no speed');
-  const broken = await act({ action: 'compare', name: 'broken', language: 'glsl', source_text: job.broken, measure_s: 0 });
+  const broken = await act({ action: 'compare', name: 'broken', ...variant, source_text: job.broken, measure_s: 0 });
   assert.ok(broken.error, 'a variant that does not compile is an error');
   const problem = broken.data ?? JSON.parse(broken.text);
   assert.equal(problem.code, 'compile_failed', broken.text);
   assert.match(problem.message, /undefined_name/);
   assert.ok(problem.hint !== undefined && problem.retryable !== undefined, broken.text);
-  say('variants', { ratio: right.ratio.ratio, broken: problem.message.slice(0, 200) });
+  say('variants', { ratio: right.ratio?.ratio, compiler: right.compiler, broken: problem.message.slice(0, 200) });
 
   // A wrong variant is never saved, whoever asks.
   const before = readFileSync(job.file, 'utf8');

@@ -14,6 +14,7 @@
 #include "compile/hipcc/hipcc.h"
 #include "compile/hipcc/hsaco_facts.h"
 #include "compile/hipcc/rocm.h"
+#include "compile/hiprtc/hiprtc.h"
 #include "compile/nvcc/nvcc.h"
 #include "compile/nvrtc/nvrtc.h"
 #include "compile/ptx/assemble.h"
@@ -120,6 +121,15 @@ Result<CudaFacts> facts_of(const std::string& code, std::string_view log, const 
 
 std::string headers_key(const Includes& includes);
 
+Result<std::string> compile_with_nvcc(const std::string& text, const Request& request, const std::string& instantiate,
+                                      Answer& answer) {
+  CudaOutcome outcome = compile_nvcc(text, request.source, request.options, instantiate);
+  answer.dependencies = outcome.dependencies;
+  auto code = std::move(outcome.code);
+  adopt(std::move(outcome), answer);
+  return code;
+}
+
 Result<std::string> compile_source(const std::string& text, const Request& request, const Includes& includes,
                                    Answer& answer) {
   const Options& o = request.options;
@@ -167,23 +177,43 @@ Result<std::string> compile_source(const std::string& text, const Request& reque
     adopt(std::move(second), answer);
     return result;
   }
-  CudaOutcome outcome = compile_nvcc(text, request.source, o, "");
+  return compile_with_nvcc(text, request, "", answer);
+}
+
+// hipcc first: the program that was captured was most likely built by it. hiprtc where it is asked for or all there is.
+Result<std::string> choose_hip_compiler(const std::string& text, const Request& request, std::string& why) {
+  const std::string& wanted = request.options.compiler;
+  if (wanted != "auto" && wanted != "hipcc" && wanted != "hiprtc")
+    return fail(ErrorCode::usage, fmt::format("unknown compiler of HIP \"{}\"", wanted), "auto, hipcc or hiprtc");
+  if (wanted == "hiprtc" && !request.options.hipcc.empty())
+    return fail(ErrorCode::usage, "--hipcc names a program that --compiler hiprtc does not use", "leave one out");
+  if (wanted != "auto") return wanted;
+  if (find_hipcc(request.options.hipcc) || !request.options.hipcc.empty() || !find_hiprtc()) return std::string("hipcc");
+  const std::string why_host = host_code_reason(text);
+  if (!why_host.empty())
+    return fail(ErrorCode::environment, fmt::format("{} needs hipcc, which was not found: {}", request.source, why_host),
+                "install hipcc, name it with --hipcc or KLAB_HIPCC, or put the kernel into a file of its own");
+  why = "hipcc was not found";
+  return std::string("hiprtc");
+}
+
+Result<std::string> compile_hip(const std::string& text, const Request& request, const std::string& instantiate,
+                                Answer& answer) {
+  const Options& o = request.options;
+  KLAB_TRY(const std::string compiler, choose_hip_compiler(text, request, answer.why_compiler));
+  // Other templates are instantiated by a declaration, once it is known that the file itself does not.
+  const bool expression = o.kernel.find('<') != std::string::npos;
+  CudaOutcome outcome = compiler == "hipcc" ? compile_hipcc(text, request.source, o, instantiate)
+                                            : compile_hiprtc(text, request.source, o, instantiate, expression ? o.kernel : "");
   answer.dependencies = outcome.dependencies;
   auto code = std::move(outcome.code);
+  if (code) answer.entry_point = outcome.lowered_name;
   adopt(std::move(outcome), answer);
   return code;
 }
 
-Result<std::string> compile_hip(const std::string& text, const Request& request, Answer& answer) {
-  CudaOutcome outcome = compile_hipcc(text, request.source, request.options, "");
-  answer.dependencies = outcome.dependencies;
-  auto code = std::move(outcome.code);
-  adopt(std::move(outcome), answer);
-  return code;
-}
-
-std::vector<std::string> trusted_folders(bool hip) {
-  if (hip) return hip_system_folders();
+std::vector<std::string> trusted_folders(const Request& request) {
+  if (request.language == "hip") return hip_system_folders(request.options.hipcc);
   const fs::path nvrtc = find_cuda_library("nvrtc").path;
   return cuda_include_folders(nvrtc.empty() ? find_cuda_program("nvcc").path : nvrtc);
 }
@@ -206,7 +236,7 @@ Includes includes_of(const std::string& text, const Request& request) {
           all += fmt::format("\n#include \"{}\"\n", value);
       }
     }
-  return scan_includes(all, request.source, folders, trusted_folders(request.language == "hip"));
+  return scan_includes(all, request.source, folders, trusted_folders(request));
 }
 
 // Equal for equal headers, whatever the source itself says; empty when they are not all known, or none is
@@ -219,8 +249,8 @@ std::string headers_key(const Includes& includes) {
   return to_string(hash_text(all));
 }
 
-void add_dependencies(Includes includes, bool hip, Answer& answer) {
-  const std::vector<std::string> trusted = trusted_folders(hip);
+void add_dependencies(Includes includes, const Request& request, Answer& answer) {
+  const std::vector<std::string> trusted = trusted_folders(request);
   answer.cacheable = includes.complete;
   std::vector<Dependency> merged = std::move(includes.dependencies);
   for (Dependency& d : answer.dependencies) {
@@ -266,8 +296,8 @@ Status compile(const Request& request, Answer& answer) {
     // Before the compiler reads them: a header that changes meanwhile then misses, rather than hits, the next
     // time.
     Includes includes = includes_of(text, request);
-    auto made = hip ? compile_hip(text, request, answer) : compile_source(text, request, includes, answer);
-    add_dependencies(std::move(includes), hip, answer);
+    auto made = hip ? compile_hip(text, request, "", answer) : compile_source(text, request, includes, answer);
+    add_dependencies(std::move(includes), request, answer);
     if (!made) return fail(made.error());
     code = std::move(*made);
     lowered = answer.entry_point;
@@ -282,12 +312,14 @@ Status compile(const Request& request, Answer& answer) {
   if (!kernel && kernel.error().code == ErrorCode::missing_symbol &&
       ((request.language == "cuda" && answer.compiler.starts_with("nvcc")) || request.language == "hip")) {
     if (const std::string instantiate = instantiation_of(request.options); !instantiate.empty()) {
-      // nvcc and hipcc build the instantiations that the file itself uses; this one was used elsewhere.
-      CudaOutcome outcome = hip ? compile_hipcc(text, request.source, request.options, instantiate)
-                                : compile_nvcc(text, request.source, request.options, instantiate);
-      if (outcome.code) {
-        code = std::move(*outcome.code);
-        adopt(std::move(outcome), answer);
+      // These build the instantiations that the file itself uses; this one was used elsewhere. What they say of an
+      // attempt that fails is nothing that the user wrote.
+      Answer attempt;
+      auto made = hip ? compile_hip(text, request, instantiate, attempt)
+                      : compile_with_nvcc(text, request, instantiate, attempt);
+      if (made) {
+        code = std::move(*made);
+        answer.messages = std::move(attempt.messages), answer.log = std::move(attempt.log);
         KLAB_TRY(facts, facts_of(code, answer.log));
         kernel = find_kernel(facts, request.options, "", request.source);
       }
@@ -401,6 +433,8 @@ std::vector<Tool> cuda_tools() {
   Tool tool{"hipcc", hipcc.path.string(), hipcc ? hipcc_version(hipcc.path) : "", ""};
   if (!hipcc) tool.problem = "not found in ROCM_PATH, HIP_PATH, PATH or /opt/rocm";
   tools.push_back(std::move(tool));
+  tools.push_back(hiprtc_tool());
+  tools.push_back(comgr_tool());
   return tools;
 }
 

@@ -11,6 +11,7 @@
 #include "compile/cuda/make_rule.h"
 #include "compile/cuda/scratch.h"
 #include "compile/hipcc/hsaco_facts.h"
+#include "compile/hipcc/options.h"
 #include "compile/hipcc/rocm.h"
 
 namespace klab::compile {
@@ -23,15 +24,7 @@ std::vector<std::string> argument_vector(const fs::path& hipcc, const Options& o
   std::vector<std::string> argv{hipcc.string(), "--genco", "--offload-arch=" + o.arch};
   // As nvcc and hiprtc do: a kernel by itself names blockIdx without including anything.
   argv.insert(argv.end(), {"-include", "hip/hip_runtime.h"});
-  if (!o.standard.empty()) argv.push_back("-std=" + o.standard);
-  argv.emplace_back(o.optimisation == "none" ? "-O0" : o.optimisation == "size" ? "-Os" : "-O3");
-  if (o.line_info) argv.emplace_back("-gline-tables-only");
-  if (o.fast_math) argv.emplace_back("-ffast-math");
-  for (const std::string& d : o.defines) argv.push_back("-D" + d);
-  for (const std::string& folder : o.include_folders) argv.push_back("-I" + (folder.empty() ? "." : folder));
-  if (!own_folder.empty()) argv.push_back("-I" + own_folder);
-  argv.insert(argv.end(), o.project.begin(), o.project.end());
-  argv.insert(argv.end(), o.extra.begin(), o.extra.end());
+  add_hip_options(o, own_folder, argv);
   return argv;
 }
 
@@ -69,20 +62,16 @@ std::string hipcc_version(const fs::path& hipcc) {
 CudaOutcome compile_hipcc(const std::string& text, const std::string& name, const Options& options,
                           const std::string& instantiate) {
   CudaOutcome outcome;
-  const FoundFile hipcc = find_hipcc();
+  const FoundFile hipcc = find_hipcc(options.hipcc);
   if (!hipcc) {
-    outcome.code = fail(ErrorCode::environment, "hipcc was not found",
-                        "install it (Debian: hipcc; AMD: rocm-hip-sdk), or set KLAB_HIPCC");
+    outcome.code = fail(ErrorCode::environment,
+                        options.hipcc.empty() ? "hipcc was not found"
+                                              : fmt::format("{} is no program that can be run", options.hipcc),
+                        "install it (Debian: hipcc; AMD: rocm-hip-sdk), or name it with --hipcc or KLAB_HIPCC");
     return outcome;
   }
-  if (!options.arch.starts_with("gfx")) {
-    outcome.code = fail(ErrorCode::usage, fmt::format("\"{}\" is no AMD processor", options.arch),
-                        "for example --arch gfx1030");
-    return outcome;
-  }
-  if (options.max_registers != 0) {
-    outcome.code = fail(ErrorCode::usage, "hipcc has no limit of registers by number",
-                        "bound them by __launch_bounds__ in the source, or by --option");
+  if (auto checked = check_hip_options(options); !checked) {
+    outcome.code = fail(checked.error());
     return outcome;
   }
   const std::string version = hipcc_version(hipcc.path);

@@ -167,6 +167,13 @@ bool is_gpu(hsa_agent_t agent) {
   return false;
 }
 
+std::vector<hsa_agent_t> gpus() {
+  Agents& all = agents();
+  std::lock_guard hold(all.lock);
+  list(all);
+  return all.gpus;
+}
+
 HostPool host_pool() {
   Agents& all = agents();
   std::lock_guard hold(all.lock);

@@ -4,6 +4,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "shim/hsa/api.h"
 
@@ -20,6 +21,7 @@ Pool pool_of(hsa_amd_memory_pool_t pool);
 /// The same of a region of the older calls.
 Pool pool_of(hsa_region_t region);
 bool is_gpu(hsa_agent_t agent);
+std::vector<hsa_agent_t> gpus();
 
 /// A pool of host memory that every agent can be given access to, and the agent that owns it. Pool 0: none.
 struct HostPool {

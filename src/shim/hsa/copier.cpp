@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "shim/common/link.h"
+#include "shim/hsa/agents.h"
 #include "shim/hsa/queues.h"
 #include "shim/launch/own_memory.h"
 
@@ -25,7 +26,10 @@ std::string Copier::open(hsa_agent_t agent, std::uint64_t deadline_ns) {
     memory_ = nullptr;
     return failed("hsa_amd_memory_pool_allocate", r);
   }
-  if (const hsa_status_t r = amd.hsa_amd_agents_allow_access_fn(1, &agent, nullptr, memory_);
+  // All of them: what lies on another GPU is copied by that one's engine.
+  const std::vector<hsa_agent_t> all = gpus();
+  if (const hsa_status_t r =
+          amd.hsa_amd_agents_allow_access_fn(static_cast<std::uint32_t>(all.size()), all.data(), nullptr, memory_);
       r != HSA_STATUS_SUCCESS)
     return failed("hsa_amd_agents_allow_access", r);
   for (std::size_t i = 0; i < kInFlight; ++i) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shim/hsa/memory.h"
 
+#include <cstdlib>
+
 #include "shim/hsa/agents.h"
 #include "shim/hsa/gate.h"
 
@@ -224,6 +226,21 @@ bool ask_runtime(std::uint64_t address, Range& range) {
   }
   if (info.type == HSA_EXT_POINTER_TYPE_LOCKED) range.agent = 0;  // the program's own pages
   return true;
+}
+
+bool reaches(hsa_agent_t agent, std::uint64_t address) {
+  hsa_amd_pointer_info_t info{};
+  info.size = sizeof info;
+  std::uint32_t count = 0;
+  hsa_agent_t* all = nullptr;
+  if (api().amd.hsa_amd_pointer_info_fn == nullptr ||
+      api().amd.hsa_amd_pointer_info_fn(reinterpret_cast<void*>(address), &info, std::malloc, &count, &all) !=
+          HSA_STATUS_SUCCESS)
+    return false;
+  bool found = false;
+  for (std::uint32_t i = 0; all != nullptr && i < count; ++i) found = found || all[i].handle == agent.handle;
+  std::free(all);
+  return found;
 }
 
 void hook_memory(HsaApiTable& table) {

@@ -46,6 +46,7 @@ Snapshot::Step Snapshot::before() {
   collect_variables();
   confirm_arguments();
   set_aside_runtime_memory();
+  set_aside_other_devices();
   region_of_.assign(ranges_.size(), kNoRegion);
   if (!ranges_.empty()) {
     low_ = ranges_.front().begin;
@@ -185,6 +186,14 @@ void Snapshot::set_aside_runtime_memory() {
     });
     if (r != nullptr && !given) ranges_.erase(ranges_.begin() + (r - ranges_.data()));
   }
+}
+
+// Another GPU's memory is nothing that the kernel can touch, unless its own GPU was given access.
+void Snapshot::set_aside_other_devices() {
+  std::erase_if(ranges_, [&](const Range& r) {
+    const hsa_agent_t owner{r.agent};
+    return r.agent != 0 && r.agent != queue_.agent.handle && is_gpu(owner) && !reaches(queue_.agent, r.begin);
+  });
 }
 
 void Snapshot::reach(std::uint64_t address, std::uint32_t how) {

@@ -42,6 +42,7 @@ class Snapshot {
   void collect_variables();
   void confirm_arguments();
   void set_aside_runtime_memory();
+  void set_aside_other_devices();
   void reach(std::uint64_t address, std::uint32_t how);
   void send_head();
   bool announce(std::uint32_t region);
