@@ -1197,7 +1197,6 @@ export interface Verbs {
       /** name of an allowed program */
       program?: string | undefined;
       bundle?: string | undefined;
-      dispatch_list?: string | undefined;
     };
     result: {
       session: Session;

@@ -35,7 +35,7 @@ describe('scales', () => {
 
 describe('statistics', () => {
   it('quartiles are those of type 7', () => {
-    // As klab itself summarised these samples (tests/evidence/run.json).
+    // As klab itself summarised these samples (tests/samples/run.json).
     const samples = [8303917, 9290884, 9679462, 8767346, 9810937, 9860831, 9891111, 10304632, 10581142, 10584217];
     expect(summarise(samples)).toEqual({ count: 10, min: 8303917, q1: 9388028.5, median: 9835884, q3: 10201251.75, max: 10584217 });
   });

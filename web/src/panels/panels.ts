@@ -33,3 +33,8 @@ export async function loadPanel(panel: Panel): Promise<PanelComponent> {
   loaded.set(panel, component);
   return component;
 }
+
+/** All of them, one after the other; what fails is read again when it is opened. */
+export async function preloadPanels(): Promise<void> {
+  for (const panel of Object.keys(panelInfo) as Panel[]) await loadPanel(panel).catch(() => undefined);
+}

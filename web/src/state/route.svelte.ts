@@ -35,6 +35,7 @@ class Route {
 
   constructor() {
     const read = () => {
+      if (location.hash.startsWith('#t=')) return; // a new token for the same place: App
       clearTimeout(this.writing);
       this.writing = undefined;
       this.place = parsePlace(location.hash);
@@ -63,7 +64,8 @@ class Route {
     this.writing ??= setTimeout(() => this.write(), kWriteAfter);
   }
 
-  private write(): void {
+  /** The place into the address. */
+  write(): void {
     clearTimeout(this.writing);
     this.writing = undefined;
     if (placeHash(this.place) !== location.hash) history.replaceState(null, '', placeHash(this.place));

@@ -109,7 +109,10 @@ export class SessionStore {
 
   /** Starts a verb on this session as a job; `await job.answer` gives its answer. */
   start<V extends Own>(verb: V, args: Without<Arguments<V>>, signal?: AbortSignal): OwnJob<V> {
-    return new OwnJob<V>(verb, () => startJob(verb, { ...args, session: this.id } as unknown as Arguments<V>, this.id), signal);
+    const job = new OwnJob<V>(verb, () => startJob(verb, { ...args, session: this.id } as unknown as Arguments<V>, this.id), signal);
+    const again = () => void this.reload(); // the events of its end come a moment later
+    job.answer.then(again, again);
+    return job;
   }
 
   /** All rows of a view, page by page. */

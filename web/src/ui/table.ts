@@ -8,6 +8,8 @@ export interface Column<Key extends string = string> {
   width: string;
   number?: boolean;
   sortable?: boolean;
+  /** Width where there is little room. */
+  narrow?: string;
   /** Left out where there is little room. */
   wide?: boolean;
   help?: string;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 import { cleanup, render, screen, within } from '@testing-library/svelte';
 import { afterEach, describe, expect, it } from 'vitest';
-import compareFast from '../../../tests/evidence/compare_fast.json';
-import compareWrong from '../../../tests/evidence/compare_wrong.json';
-import reportJson from '../../../tests/evidence/report.json';
+import compareFastSample from '../../../tests/samples/compare_fast.json';
+import compareWrongSample from '../../../tests/samples/compare_wrong.json';
+import reportSample from '../../../tests/samples/comparison_report.json';
 import answers from '../../../../schemas/answers.json';
 import type { ComparisonReport } from '../../api/types';
 import { environment, tracks } from './tracks';
@@ -12,7 +12,10 @@ import { change, headline, kCorrectness, kSpeeds, ratioText, signOf, timesShown 
 
 afterEach(cleanup);
 
-const report = reportJson as unknown as ComparisonReport;
+const compareFast = compareFastSample.result;
+const compareWrong = compareWrongSample.result;
+
+const report = reportSample.result.report as unknown as ComparisonReport;
 
 /** The report that klab makes of an answer of compare. */
 function reportOf(answer: typeof compareFast | typeof compareWrong): ComparisonReport {

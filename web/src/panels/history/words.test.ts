@@ -23,4 +23,4 @@ it('none is without words', () => {
   for (const event of events) expect(eventWords(event, names).what).not.toBe('');
   expect(eventWords({ id: 1, session: 's', kind: 'new_kind', at: '', detail: {} }, names).what).toBe('new kind');
 });
-it('says who', () => expect([whoOf('mcp'), whoOf('cli'), whoOf('page'), whoOf(undefined), whoOf('robot')]).toEqual(['agent', 'command line', 'page', '', 'robot']));
+it('says who', () => expect([whoOf('mcp'), whoOf('cli'), whoOf('page'), whoOf(undefined), whoOf('robot')]).toEqual(['agent', 'cli', 'page', '', 'robot']));

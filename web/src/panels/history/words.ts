@@ -9,8 +9,8 @@ export interface EventWords {
   tone: 'plain' | 'good' | 'bad' | 'dim';
 }
 
-const kCallers: Record<string, string> = { cli: 'command line', mcp: 'agent', page: 'page' };
-/** Who did it: "command line", "agent", "page". */
+const kCallers: Record<string, string> = { cli: 'cli', mcp: 'agent', page: 'page' };
+/** Who did it: "cli", "agent", "page". */
 export const whoOf = (by: string | undefined): string => (by ? (kCallers[by] ?? by) : '');
 
 const kTitles: Record<string, string> = {

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 import { cleanup, render, screen } from '@testing-library/svelte';
 import { afterEach, describe, expect, it } from 'vitest';
-import calibrate from '../../../tests/evidence/calibrate.json';
+import calibrateSample from '../../../tests/samples/calibrate.json';
 import type { Calibration } from '../../api/types';
 import Figures from './Figures.svelte';
 import { best, figureTitle, figureWay, hasPoint, placedText, rateText, roofs, type Figure } from './roofs';
 
 afterEach(cleanup);
+
+const calibrate = calibrateSample.result;
 
 const calibration = calibrate.calibration as unknown as Calibration;
 

@@ -17,6 +17,10 @@ describe('a run', () => {
       arguments: { variant: 'baseline', iterations: 20, mode: 'isolated', cache: 'cold', level: 'bitwise', seed: 1 },
     });
   });
+  it('names a dispatch where it is not the first', () => {
+    expect(args({ dispatch: '2' })).toMatchObject({ dispatch: 2 });
+    expect(args({ dispatch: '0' })).not.toHaveProperty('dispatch');
+  });
   it('keeps iterations from 1 to 10,000', () => {
     for (const iterations of ['0', '10001', '2.5', 'x', '']) expect(problems({ iterations })).toContain('iterations');
     for (const iterations of ['1', '10000']) expect(problems({ iterations })).toEqual([]);

@@ -10,6 +10,8 @@ export type Level = 'bitwise' | 'numeric' | 'custom';
 export interface Form {
   kind: 'run' | 'compare';
   variant: string;
+  /** Which of the bundle's dispatches, where it holds several. */
+  dispatch: string;
   candidates: string[];
   against: string;
   mode: Mode;
@@ -49,6 +51,7 @@ export function defaults(): Form {
   return {
     kind: 'run',
     variant: 'baseline',
+    dispatch: '0',
     candidates: [],
     against: 'baseline',
     mode: 'isolated',
@@ -280,6 +283,7 @@ export function build(form: Form, place: Place): Checked {
     const percent = need(form, 'margin', 0.5, 99, false, problems);
     if (percent !== undefined) put('margin', Number((percent / 100).toPrecision(12)));
   }
+  if (form.dispatch !== '0' && /^\d+$/.test(form.dispatch)) out.dispatch = Number(form.dispatch);
   out.mode = form.mode;
   out.cache = form.cache;
   if (open('memory')) put('memory', form.memory);

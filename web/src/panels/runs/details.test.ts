@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 import { cleanup, render, screen } from '@testing-library/svelte';
 import { afterEach, describe, expect, it } from 'vitest';
-import run from '../../../tests/evidence/run.json';
-import runWrong from '../../../tests/evidence/run_wrong.json';
+import runSample from '../../../tests/samples/run.json';
+import runWrongSample from '../../../tests/samples/run_wrong.json';
 import type { Run, RunRow, WorkerAnswer } from '../../api/types';
 import { counterRows } from './counters';
 import { ofAnswer, ofRun, shownDelta } from './details';
 import RunDetails from './RunDetails.svelte';
 
 afterEach(cleanup);
+
+const run = runSample.result;
+const runWrong = runWrongSample.result;
 
 const right = run as unknown as Run;
 const wrong = runWrong as unknown as Run;

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 import { cleanup, fireEvent, render, screen, within } from '@testing-library/svelte';
 import { afterEach, describe, expect, it } from 'vitest';
-import run from '../../../tests/evidence/run.json';
-import runWrong from '../../../tests/evidence/run_wrong.json';
+import runSample from '../../../tests/samples/run.json';
+import runWrongSample from '../../../tests/samples/run_wrong.json';
 import type { Validation } from '../../api/types';
 import DifferenceGrid from '../../charts/DifferenceGrid.svelte';
 import { cellAt, cellText, firstCell, level, shareText, shrunk, spacedHex, ulpBuckets, usable } from './cells';
 import View from './View.svelte';
 
 afterEach(cleanup);
+
+const run = runSample.result;
+const runWrong = runWrongSample.result;
 
 const wrong = runWrong.validation as unknown as Validation;
 const right = run.validation as unknown as Validation;
