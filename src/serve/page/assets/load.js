@@ -1,0 +1,2 @@
+const __vite__mapDeps=(i,m=__vite__mapDeps,d=(m.f||(m.f=["./editor.js","./messages.js"])))=>i.map(i=>d[i]);
+import{o as e}from"../app.js";var t;function n(){return t??=e(()=>import(`./editor.js`),__vite__mapDeps([0,1]),import.meta.url).catch(e=>{throw t=void 0,e}),t}export{n as t};
