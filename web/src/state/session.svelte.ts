@@ -66,6 +66,8 @@ export class SessionStore {
   problem = $state.raw<CallError>();
   /** Newest last; what came while the page was open. */
   events = $state.raw<EventRow[]>([]);
+  /** Jobs of this page that have not ended: the list of the hub knows them a moment later. */
+  ownJobs = $state(0);
   private versions = $state<Record<Topic, number>>(Object.fromEntries(kTopics.map((topic) => [topic, 0])) as Record<Topic, number>);
   private pending = new Set<Topic>();
   private timer: ReturnType<typeof setTimeout> | undefined;
@@ -110,7 +112,11 @@ export class SessionStore {
   /** Starts a verb on this session as a job; `await job.answer` gives its answer. */
   start<V extends Own>(verb: V, args: Without<Arguments<V>>, signal?: AbortSignal): OwnJob<V> {
     const job = new OwnJob<V>(verb, () => startJob(verb, { ...args, session: this.id } as unknown as Arguments<V>, this.id), signal);
-    const again = () => void this.reload(); // the events of its end come a moment later
+    this.ownJobs += 1;
+    const again = () => {
+      this.ownJobs -= 1;
+      void this.reload(); // the events of its end come a moment later
+    };
     job.answer.then(again, again);
     return job;
   }

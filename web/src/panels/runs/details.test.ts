@@ -41,6 +41,8 @@ describe('one run', () => {
     expect(shownDelta({ correctness: 'correct', delta: null }, undefined)).toBeNull();
     expect(shownDelta({ correctness: 'correct', delta }, 'correct')).toEqual({ ratio: 0.5, text: '0.500 × run 3' });
     expect(shownDelta({ correctness: 'incorrect', delta }, 'correct')).toBeNull();
+    expect(shownDelta({ correctness: 'not_verified', delta }, 'correct')).toEqual({ why: 'its own results are not verified: no delta' });
+    expect(shownDelta({ correctness: 'correct', delta }, 'not_verified')).toEqual({ why: 'run 3 is not_verified: no delta' });
     expect(shownDelta({ correctness: 'correct', delta }, 'incorrect')).toEqual({ why: 'run 3 is incorrect: no delta' });
   });
   it('shows its numbers, conditions and notes', () => {

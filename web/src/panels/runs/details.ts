@@ -131,13 +131,14 @@ export function ofAnswer(row: RunRow, answer: WorkerAnswer | undefined): Detail 
   };
 }
 
-/** Whether a run's delta may be shown: the answer has one, and neither side is a wrong variant. */
+/** A run's delta: where the answer has one, and both sides are correct. Else why there is none. */
 export function shownDelta(
   d: { correctness: string; delta: Delta | null },
   other: string | undefined,
 ): { ratio: number; text: string } | { why: string } | null {
   if (d.delta === null) return null;
   if (d.correctness === 'incorrect' || d.correctness === 'failed') return null;
-  if (other === 'incorrect' || other === 'failed') return { why: `run ${d.delta.run} is ${other}: no delta` };
+  if (d.correctness !== 'correct') return { why: 'its own results are not verified: no delta' };
+  if (other !== undefined && other !== 'correct') return { why: `run ${d.delta.run} is ${other}: no delta` };
   return { ratio: d.delta.ratio, text: `${d.delta.ratio.toFixed(3)} × run ${d.delta.run}` };
 }

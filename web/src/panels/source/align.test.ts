@@ -25,6 +25,17 @@ describe('alignLines', () => {
     expect(r.b.text.split('\n').filter((_, i) => r.b.numbers[i] !== 0)).toEqual(b);
     r.a.states.forEach((s, i) => expect(s === 'same').toBe(r.b.states[i] === 'same'));
   });
+  it('finds a few real differences in long texts where much is shifted', () => {
+    const a = Array.from({ length: 8000 }, (_, i) => (i % 3 === 0 ? '  NOP' : `  IADD ${(i * 2654435761) >>> 0}`));
+    const b = a.flatMap((l, i) => (i % 4 === 1 ? [l.replace('IADD', 'IMUL'), '  BAR'] : [l]));
+    const r = alignLines(a.join('\n'), b.join('\n'), exact);
+    expect(r.a.states.filter((s) => s === 'same').length).toBeGreaterThan(5900);
+    expect(r.a.text.split('\n').filter((_, i) => r.a.numbers[i] !== 0)).toEqual(a);
+    expect(r.b.text.split('\n').filter((_, i) => r.b.numbers[i] !== 0)).toEqual(b);
+    const linesA = r.a.text.split('\n');
+    const linesB = r.b.text.split('\n');
+    r.a.states.forEach((s, i) => s === 'same' && expect(linesA[i]).toBe(linesB[i]));
+  });
   it('finds nothing in equal texts, and takes an empty one', () => {
     expect(alignLines('a\nb', 'a\nb', exact)).toMatchObject({ stretches: [], changed: 0 });
     expect(alignLines('', 'a', exact)).toMatchObject({ onlyB: 1, onlyA: 0 });

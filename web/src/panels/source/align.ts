@@ -28,15 +28,20 @@ export interface Aligned {
  * numbers of registers, SSA ids and labels, which a single added instruction shifts.
  */
 export function lineKey(line: string, ids: boolean): string {
-  let key = line.replace(/\/\*.*?\*\//g, ' ');
-  if (/^\s*;/.test(key)) return key.replace(/\bBound: \d+/, 'Bound: #').trim(); // SPIR-V's header
-  key = key.replace(/(?:;|\/\/).*$/, '').replace(/\s+/g, ' ').trim();
+  let key = line.includes('/*') ? line.replace(/\/\*.*?\*\//g, ' ') : line;
+  const end = key.search(/;|\/\//);
+  if (end >= 0) {
+    if (key.slice(0, end).trim() === '' && key[end] === ';') return key.replace(/\bBound: \d+/, 'Bound: #').trim(); // SPIR-V's header
+    key = key.slice(0, end);
+  }
+  key = key.replace(/\s+/g, ' ').trim();
   if (!ids) return key;
-  return key
-    .replace(/%(\w*?_)?\d+\b(?!\w)/g, (whole, stem?: string) => (stem === undefined ? '%#' : /struct_$/.test(stem) ? `%${stem}#` : whole))
-    .replace(/\b([vsa])\[\d+:\d+\]/g, '$1[#]')
-    .replace(/(\.L_x_|\$L__BB\d+_|\.?L?BB\d+_)\d+/g, '$1#')
-    .replace(/(?<![.\w$])(%?(?:U?R|U?P|B|SR|[vsa]|rd|rs|fd|f|r|p|hh|h))\d+\b/g, '$1#');
+  // Which of these a line can have is seen cheaply; there may be 50,000 of them.
+  if (key.includes('%'))
+    key = key.replace(/%(\w*?_)?\d+\b(?!\w)/g, (whole, stem?: string) => (stem === undefined ? '%#' : /struct_$/.test(stem) ? `%${stem}#` : whole));
+  if (key.includes('[')) key = key.replace(/\b([vsa])\[\d+:\d+\]/g, '$1[#]');
+  if (key.includes('L_x_') || key.includes('BB')) key = key.replace(/(\.L_x_|\$L__BB\d+_|\.?L?BB\d+_)\d+/g, '$1#');
+  return key.replace(/(?<![.\w$])(%?(?:U?R|U?P|B|SR|[vsa]|rd|rs|fd|f|r|p|hh|h))\d+\b/g, '$1#');
 }
 
 export function alignLines(before: string, after: string, key: (line: string) => string): Aligned {
@@ -53,7 +58,7 @@ export function alignLines(before: string, after: string, key: (line: string) =>
     }
     return out;
   };
-  const changes = diff(coded(a), coded(b), { scanLimit: 4000, timeout: 400 });
+  const changes = changesOf(coded(a), coded(b));
 
   const out: Aligned = { a: side(), b: side(), stretches: [], changed: 0, onlyA: 0, onlyB: 0 };
   const linesA: string[] = [];
@@ -83,6 +88,66 @@ export function alignLines(before: string, after: string, key: (line: string) =>
   out.a.text = linesA.join('\n');
   out.b.text = linesB.join('\n');
   return out;
+}
+
+interface Span {
+  fromA: number;
+  toA: number;
+  fromB: number;
+  toB: number;
+}
+
+const kSmall = 1500;
+
+// Lines that are there once on both sides hold long texts in place ("patience" diff); what lies between two of them is
+// short, and compared exactly. Without them a diff of 26,000 lines gives up where a third of the lines differ.
+function changesOf(a: string, b: string): Span[] {
+  const spans: Span[] = [];
+  const between = (fromA: number, toA: number, fromB: number, toB: number) => {
+    for (const c of diff(a.slice(fromA, toA), b.slice(fromB, toB), { scanLimit: 4000, timeout: 200 }))
+      spans.push({ fromA: fromA + c.fromA, toA: fromA + c.toA, fromB: fromB + c.fromB, toB: fromB + c.toB });
+  };
+  let atA = 0;
+  let atB = 0;
+  if (Math.max(a.length, b.length) > kSmall)
+    for (const [i, j] of anchors(a, b)) {
+      if (i > atA || j > atB) between(atA, i, atB, j);
+      atA = i + 1;
+      atB = j + 1;
+    }
+  between(atA, a.length, atB, b.length);
+  return spans;
+}
+
+/** The longest ascending run of pairs of units that are unique on both sides. */
+function anchors(a: string, b: string): [number, number][] {
+  const once = (text: string) => {
+    const at = new Map<string, number>();
+    for (let i = 0; i < text.length; ++i) at.set(text[i]!, at.has(text[i]!) ? -1 : i);
+    return at;
+  };
+  const inB = once(b);
+  const pairs: [number, number][] = [];
+  for (const [unit, i] of once(a)) {
+    const j = i < 0 ? undefined : inB.get(unit);
+    if (j !== undefined && j >= 0) pairs.push([i, j]);
+  }
+  const tails: number[] = []; // index of the pair that ends the best run of each length
+  const before: number[] = [];
+  pairs.forEach(([, j], k) => {
+    let low = 0;
+    let high = tails.length;
+    while (low < high) {
+      const mid = (low + high) >> 1;
+      if (pairs[tails[mid]!]![1] < j) low = mid + 1;
+      else high = mid;
+    }
+    before[k] = low > 0 ? tails[low - 1]! : -1;
+    tails[low] = k;
+  });
+  const run: [number, number][] = [];
+  for (let k = tails[tails.length - 1] ?? -1; k >= 0; k = before[k]!) run.push(pairs[k]!);
+  return run.reverse();
 }
 
 /** The part of two facing lines that differs, as [from, to) of each: without their common beginning and end. */

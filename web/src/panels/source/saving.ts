@@ -12,6 +12,9 @@ export interface Hindrance {
 
 const kTextLanguages = new Set(['glsl', 'cuda', 'ptx', 'hip']);
 
+/** There is a difference to show. */
+export const isText = (variant: Variant): boolean => variant.source_file !== '' && kTextLanguages.has(variant.language);
+
 /** What is known before the server is asked; undefined: it can be tried. */
 export function hindranceOf(variant: Variant): Hindrance | undefined {
   if (!variant.source_file)

@@ -15,6 +15,16 @@ export interface Notice {
   text: string;
 }
 
+interface Original {
+  text: string;
+  file: string;
+  hash: string;
+  /** Bytes that are not in `text`: such a text is not edited, since what is built would lack its end. */
+  leftOut: number;
+  /** It is the captured SPIR-V's assembly, since no source is known. */
+  assembly: boolean;
+}
+
 const kKeepAfter = 300;
 const kMostEvents = 4000;
 const kMostCompared = 200;
@@ -22,7 +32,7 @@ const kMostCompared = 200;
 const plainLines = (text: string) => text.replace(/\r\n?/g, '\n');
 
 export class SourceModel {
-  original = $state.raw<{ text: string; file: string; hash: string; assembly: boolean }>();
+  original = $state.raw<Original>();
   originalProblem = $state.raw<CallError>();
   variants = $state.raw<Variant[]>([]);
   variantsProblem = $state.raw<CallError>();
@@ -141,6 +151,7 @@ export class SourceModel {
   async load(variant: string): Promise<void> {
     await Promise.all([this.loadOriginal(), this.loadVariants()]);
     if (this.#gone) return;
+    if (!this.original && this.variants.some((v) => v.language === 'spirv')) await this.#takeAssembly().catch(() => undefined);
     const drafts = [...this.#drafts.bases()].filter((b) => b === kOriginal || this.variants.some((v) => v.id === b));
     const newest = drafts.sort((a, b) => (this.#drafts.get(b)?.at ?? 0) - (this.#drafts.get(a)?.at ?? 0))[0];
     const wanted = variant && this.variants.some((v) => v.id === variant || v.name === variant) ? variant : undefined;
@@ -155,7 +166,7 @@ export class SourceModel {
       if (this.#gone) return;
       const before = this.original;
       this.originalProblem = undefined;
-      this.original = { text: answer.text ?? '', file: answer.file ?? '', hash: answer.hash ?? '', assembly: false };
+      this.original = { text: answer.text ?? '', file: answer.file ?? '', hash: answer.hash ?? '', leftOut: answer.left_out_bytes ?? 0, assembly: false };
       if (!this.ready || this.base !== kOriginal || before?.hash === this.original.hash) return;
       if (!this.dirty) await this.open(kOriginal);
       else {
@@ -204,7 +215,7 @@ export class SourceModel {
     this.opening = true;
     let text = plainLines(this.original?.text ?? '');
     let form: BuildForm = {};
-    let problem: CallError | undefined;
+    let problem = this.original?.leftOut ? tooLong('the source', this.original.leftOut) : undefined;
     const variant = this.variants.find((v) => v.id === base);
     try {
       if (variant) {
@@ -213,8 +224,7 @@ export class SourceModel {
         if (variant.source_file) {
           const answer = await this.session.call('session.status', { view: 'source', variant: base });
           text = plainLines(answer.text ?? '');
-          if (answer.left_out_bytes)
-            problem = new CallError('cap_reached', `${variant.name} is longer than what the page shows; ${answer.left_out_bytes} bytes are left out`, 'edit the file on disk, then: klab session build --source FILE');
+          problem = answer.left_out_bytes ? tooLong(variant.name, answer.left_out_bytes) : undefined;
         }
       }
     } catch (thrown) {
@@ -467,13 +477,17 @@ export class SourceModel {
   /** No source was found: the captured SPIR-V's assembly can be edited in its place. */
   async startFromAssembly(): Promise<void> {
     try {
-      const answer = await this.session.call('session.status', { view: 'disassembly' });
-      this.original = { text: answer.text ?? '', file: '', hash: '', assembly: true };
-      this.originalProblem = undefined;
+      await this.#takeAssembly();
       await this.open(kOriginal);
     } catch (thrown) {
       this.findProblem = asCallError(thrown);
     }
+  }
+
+  async #takeAssembly(): Promise<void> {
+    const answer = await this.session.call('session.status', { view: 'disassembly' });
+    this.original = { text: answer.text ?? '', file: '', hash: '', leftOut: answer.left_out_bytes ?? 0, assembly: true };
+    this.originalProblem = undefined;
   }
 
   stop(): void {
@@ -483,3 +497,7 @@ export class SourceModel {
 }
 
 const kLaunchKeys = new Set(['grid', 'block', 'cluster', 'dynamic_shared', 'attributes', 'spec_constants', 'push_constants', 'subgroup_size']);
+
+function tooLong(name: string, leftOut: number): CallError {
+  return new CallError('cap_reached', `${name} is longer than the page shows: ${leftOut} bytes are left out`, 'edit the file on disk, then: klab session build --source FILE');
+}
