@@ -19,6 +19,11 @@ describe('argumentsOf', () => {
     });
     expect(argumentsOf({ fast_math: 'off', max_registers: '64' }, 'cuda')).toEqual({ fast_math: false, max_registers: 64 });
   });
+  it('knows the booleans of the request and those of the options', () => {
+    expect(argumentsOf({ debug_info: 'on' }, 'vulkan', { debug_info: false, defines: [] })).toEqual({ options: { debug_info: true, defines: [] } });
+    expect(argumentsOf({ no_compile_commands: 'on', line_info: 'off' }, 'cuda')).toEqual({ no_compile_commands: true, line_info: false });
+    expect(formOf({ options: { debug_info: false, target: 'vulkan1.2' }, no_compile_commands: false }, 'vulkan')).toEqual({ target: 'vulkan1.2' });
+  });
   it('leaves out what the API does not have', () => expect(argumentsOf({ block: '64', grid: '4' }, 'vulkan')).toEqual({ grid: '4' }));
   it('keeps the options of the source when one of them is changed', () => {
     expect(argumentsOf({ optimisation: 'none' }, 'vulkan', { defines: ['A'], target: 'vulkan1.1' })).toEqual({

@@ -32,6 +32,11 @@ const whole = (least: number, most: number) => (text: string) => {
   return Number.isInteger(n) && n >= least && n <= most ? '' : `a whole number from ${least} to ${most}`;
 };
 
+const onOff = [{ value: 'on', label: 'on' }, { value: 'off', label: 'off' }];
+const kBooleans = new Set(['fast_math', 'line_info', 'debug_info', 'no_compile_commands']);
+// Members of `options`, not of the request itself.
+const kOfOptions = new Set(['optimisation', 'target', 'debug_info']);
+
 export const kFields: readonly FieldSpec[] = [
   {
     key: 'defines', label: 'Defines', hint: 'NAME or NAME=VALUE, one a line', kind: 'lines', apis: all, group: 'compiler',
@@ -51,16 +56,26 @@ export const kFields: readonly FieldSpec[] = [
     key: 'compiler', label: 'Compiler', hint: 'auto: NVRTC where it can', kind: 'choice', apis: ['cuda'], group: 'compiler',
     choices: [{ value: 'auto', label: 'auto' }, { value: 'nvrtc', label: 'NVRTC' }, { value: 'nvcc', label: 'nvcc' }],
   },
+  {
+    key: 'compiler', label: 'Compiler', hint: 'auto: hipcc where there is one', kind: 'choice', apis: ['hip'], group: 'compiler',
+    choices: [{ value: 'auto', label: 'auto' }, { value: 'hipcc', label: 'hipcc' }, { value: 'hiprtc', label: 'hiprtc' }],
+  },
+  { key: 'debug_info', label: 'Debug information', hint: 'names and lines are kept in the SPIR-V', kind: 'choice', apis: ['vulkan'], group: 'compiler', choices: onOff },
   { key: 'arch', label: 'Architecture', hint: 'sm_90a or gfx90a; empty: the captured device’s', kind: 'text', apis: onCuda, group: 'compiler',
     problem: (t) => (/^(sm_\d+[a-z]?|compute_\d+[a-z]?|gfx[0-9a-f]+(:[\w+-]+)*)$/.test(t.trim()) ? '' : 'sm_90a, or gfx90a:xnack-') },
   { key: 'standard', label: 'C++ standard', hint: 'c++17', kind: 'text', apis: onCuda, group: 'compiler',
     problem: (t) => (/^(c|gnu)\+\+\d\w$/.test(t.trim()) ? '' : 'c++17, for example') },
   {
     key: 'fast_math', label: 'Fast math', hint: 'less exact arithmetic; the check may find the results different', kind: 'choice', apis: onCuda, group: 'compiler',
-    choices: [{ value: 'on', label: 'on' }, { value: 'off', label: 'off' }],
+    choices: onOff,
   },
+  { key: 'line_info', label: 'Line information', hint: 'kept by default; costs no time', kind: 'choice', apis: ['cuda'], group: 'compiler', choices: onOff },
   { key: 'max_registers', label: 'Most registers', hint: 'of a thread', kind: 'number', apis: ['cuda'], group: 'compiler', problem: whole(1, 255) },
   { key: 'kernel', label: 'Kernel', hint: 'the one in the source that takes the captured one’s place: saxpy<float>', kind: 'text', apis: onCuda, group: 'compiler' },
+  { key: 'compile_commands', label: 'compile_commands.json', hint: 'with the project’s options; looked for above the source', kind: 'text', apis: onCuda, group: 'compiler',
+    problem: (t) => (t.trim().startsWith('/') ? '' : 'not an absolute path') },
+  { key: 'no_compile_commands', label: 'Project’s options', hint: 'of the compile_commands.json that is found', kind: 'choice', apis: onCuda, group: 'compiler',
+    choices: [{ value: 'on', label: 'leave them out' }] },
   { key: 'grid', label: 'Grid', hint: 'workgroups (blocks): X or X,Y or X,Y,Z', kind: 'text', apis: all, group: 'launch', problem: dims },
   { key: 'block', label: 'Block', hint: 'threads: X or X,Y or X,Y,Z', kind: 'text', apis: onCuda, group: 'launch', problem: dims },
   { key: 'cluster', label: 'Cluster', hint: 'blocks: X or X,Y or X,Y,Z', kind: 'text', apis: ['cuda'], group: 'launch', problem: dims },
@@ -128,8 +143,9 @@ export function argumentsOf(form: BuildForm, api: Api, base: Readonly<Record<str
   for (const f of fieldsOf(api)) {
     const text = texts[f.key];
     if (text === undefined) continue;
-    if (f.key === 'optimisation' || f.key === 'target') options[f.key] = text;
-    else if (f.key === 'fast_math') out[f.key] = text === 'on';
+    const into = kOfOptions.has(f.key) ? options : out;
+    if (kBooleans.has(f.key)) into[f.key] = text === 'on';
+    else if (kOfOptions.has(f.key)) into[f.key] = text;
     else if (f.kind === 'lines') out[f.key] = linesOf(text);
     else if (f.kind === 'number') out[f.key] = Number(text);
     else out[f.key] = text;
@@ -143,9 +159,11 @@ export function formOf(request: Readonly<Record<string, unknown>>, api: Api): Bu
   const form: BuildForm = {};
   const options = (request.options ?? {}) as Record<string, unknown>;
   for (const f of fieldsOf(api)) {
-    const value = f.key === 'optimisation' || f.key === 'target' ? options[f.key] : request[f.key];
+    const value = kOfOptions.has(f.key) ? options[f.key] : request[f.key];
     if (value === undefined || value === null || value === '') continue;
-    if (f.key === 'fast_math') form[f.key] = value === true ? 'on' : 'off';
+    if (f.key === 'debug_info' && value === false) continue; // stands in every set of options
+    if (f.key === 'no_compile_commands' && value === false) continue;
+    if (kBooleans.has(f.key)) form[f.key] = value === true ? 'on' : 'off';
     else if (Array.isArray(value)) form[f.key] = value.join('\n');
     else form[f.key] = String(value);
   }

@@ -360,6 +360,31 @@ export class SourceModel {
     }
   }
 
+  /** A file below the session's folders, as it is: source, SPIR-V, a cubin or a code object. With the options that are set. */
+  async buildFile(path: string): Promise<void> {
+    this.notice = undefined;
+    this.problem = undefined;
+    this.keep();
+    const job = this.session.start('session.build', {
+      source: path,
+      ...argumentsOf(this.form, this.api, this.#sourceOptions()),
+      ...(this.api === 'vulkan' ? {} : { instructions: true }),
+    });
+    this.job = job;
+    try {
+      const answer = await job.answer;
+      if (this.#gone) return;
+      if (!this.variants.some((v) => v.id === answer.variant.id)) this.variants = [...this.variants, answer.variant];
+      await this.open(answer.variant.id);
+      this.#say(answer);
+    } catch (thrown) {
+      const error = asCallError(thrown);
+      if (!error.cancelled && !this.#gone) this.problem = error;
+    } finally {
+      this.job = undefined;
+    }
+  }
+
   /** A variant of this text and these options. Names are no difference: the server calls it equal only by its name. */
   async #equal(text: string, form: BuildForm): Promise<Variant | undefined> {
     if (this.variant && !this.dirty) return this.variant;
@@ -413,13 +438,18 @@ export class SourceModel {
     if (!this.origins.has(v.id)) this.origins = new Map(this.origins).set(v.id, { by: 'page', job: answer.job ?? 0, form: this.#asAsked(sent.form) });
     this.#texts.set(v.id, sent.text);
     this.#stand(v, sent);
+    this.#say(answer);
+  }
+
+  #say(answer: Built): void {
+    const v = answer.variant;
     this.messages = fromAnswer(answer.messages);
     this.last = answer;
     this.notice = answer.existed
       ? { tone: 'plain', text: `Nothing new was built: this text with these options is already ${v.name} (${v.id}).` }
       : answer.same_code
         ? { tone: 'warn', text: `Built ${v.name}, but its code is the captured kernel’s, byte for byte: there is nothing to measure.` }
-        : { tone: 'good', text: `Built ${v.name} with ${answer.compiler}.` };
+        : { tone: 'good', text: `Built ${v.name} with ${answer.compiler || 'no compiler: it was code already'}.` };
   }
 
   /** The form as the request of its build tells it: a set optimisation brings the source's target along. */

@@ -5,31 +5,54 @@ import { HighlightStyle, syntaxHighlighting } from '@codemirror/language';
 import { EditorView } from '@codemirror/view';
 import { tags as t } from '@lezer/highlight';
 
-const both = (light: string, dark: string) => `light-dark(${light}, ${dark})`;
+const both = ([light, dark]: readonly [string, string]) => `light-dark(${light}, ${dark})`;
+
+/** [light, dark]. Those that are left out are the page's own. */
+export const kInk = {
+  keyword: ['#8a1f78', '#eab0e2'],
+  type: ['#0b5585', '#8fcdf4'],
+  number: ['#853f00', '#f4c08c'],
+  string: ['#1b5d2d', '#9edaac'],
+  call: ['#1b4aa0', '#b0c9ff'],
+  meta: ['#654700', '#dfcb88'],
+  added: ['#1b6b30', '#7fd796'],
+  removed: ['#a3241c', '#ff9d94'],
+} as const;
+export const kGrounds = {
+  added: ['#e2f5e6', '#13301d'],
+  removed: ['#fdeae8', '#3a1d1c'],
+  changed: ['#fff3d4', '#362c11'],
+  addedText: ['#c9ebd1', '#184527'],
+  removedText: ['#fad9d5', '#542220'],
+  changedText: ['#f9e6ad', '#473a0f'],
+  selection: ['#c9def7', '#273f5d'],
+  same: ['#e2e8f0', '#2e3743'],
+  found: ['#f5d468', '#4d3d00'],
+} as const;
 
 const text = 'var(--text)';
 const background = 'var(--ground)';
 const quiet = 'var(--text-2)';
 const line = 'var(--line)';
 const edge = 'var(--line-strong)';
-const added = both('#e2f5e6', '#13301d');
-const removed = both('#fdeae8', '#3a1d1c');
-const changed = both('#fff3d4', '#362c11');
-const addedText = both('#b4e3bf', '#1f5a33');
-const removedText = both('#f7c3be', '#6b2a27');
-const changedText = both('#f6dd92', '#5e4c12');
 const accent = 'var(--accent)';
+const added = both(kGrounds.added);
+const removed = both(kGrounds.removed);
+const changed = both(kGrounds.changed);
+const addedText = both(kGrounds.addedText);
+const removedText = both(kGrounds.removedText);
+const changedText = both(kGrounds.changedText);
 
 export const editorHighlight = syntaxHighlighting(
   HighlightStyle.define([
     { tag: [t.comment, t.lineComment, t.blockComment], color: quiet, fontStyle: 'italic' },
-    { tag: [t.keyword, t.controlKeyword, t.modifier, t.operatorKeyword], color: both('#8a1f78', '#e8a6df') },
-    { tag: [t.typeName, t.standard(t.typeName), t.className, t.namespace], color: both('#0b5585', '#84c7f2') },
-    { tag: [t.number, t.bool, t.literal], color: both('#853f00', '#f2b980') },
-    { tag: [t.string, t.character, t.special(t.string)], color: both('#1b5d2d', '#95d6a5') },
-    { tag: [t.function(t.variableName), t.function(t.propertyName), t.standard(t.variableName)], color: both('#1b4aa0', '#a5c2ff') },
-    { tag: [t.meta, t.processingInstruction, t.annotation], color: both('#654700', '#dcc77f') },
-    { tag: [t.labelName], color: both('#0b5585', '#84c7f2'), fontWeight: '600' },
+    { tag: [t.keyword, t.controlKeyword, t.modifier, t.operatorKeyword], color: both(kInk.keyword) },
+    { tag: [t.typeName, t.standard(t.typeName), t.className, t.namespace], color: both(kInk.type) },
+    { tag: [t.number, t.bool, t.literal], color: both(kInk.number) },
+    { tag: [t.string, t.character, t.special(t.string)], color: both(kInk.string) },
+    { tag: [t.function(t.variableName), t.function(t.propertyName), t.standard(t.variableName)], color: both(kInk.call) },
+    { tag: [t.meta, t.processingInstruction, t.annotation], color: both(kInk.meta) },
+    { tag: [t.labelName], color: both(kInk.type), fontWeight: '600' },
     { tag: [t.propertyName, t.variableName, t.operator, t.punctuation, t.bracket], color: text },
     { tag: t.invalid, color: text, textDecoration: 'underline' },
   ]),
@@ -44,14 +67,14 @@ export const editorTheme = EditorView.theme({
   '.cm-cursor, .cm-dropCursor': { borderLeftColor: text, borderLeftWidth: '2px' },
   '.cm-line': { padding: '0 8px' },
   '.cm-gutters': { backgroundColor: background, color: quiet, borderRight: `1px solid ${line}` },
-  '.cm-activeLine': { backgroundColor: both('#0000000a', '#ffffff0d') },
+  '.cm-activeLine': { backgroundColor: 'light-dark(#0000000a, #ffffff0d)' },
   '.cm-activeLineGutter': { backgroundColor: 'transparent', color: text },
   '&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground, .cm-content ::selection': {
-    backgroundColor: both('#bcd6f5', '#2b4668'),
+    backgroundColor: both(kGrounds.selection),
   },
-  '.cm-selectionMatch': { backgroundColor: both('#e2e8f0', '#323c49') },
-  '.cm-searchMatch': { backgroundColor: changedText, outline: `1px solid ${both('#8a6d00', '#c9ab3f')}` },
-  '.cm-searchMatch.cm-searchMatch-selected': { backgroundColor: both('#f2c230', '#8a6b00') },
+  '.cm-selectionMatch': { backgroundColor: both(kGrounds.same) },
+  '.cm-searchMatch': { backgroundColor: changedText, outline: `1px solid ${edge}` },
+  '.cm-searchMatch.cm-searchMatch-selected': { backgroundColor: both(kGrounds.found), outline: `2px solid ${accent}` },
   '&.cm-focused .cm-matchingBracket, .cm-matchingBracket': { backgroundColor: 'transparent', outline: `1px solid ${accent}` },
   '.cm-panels': { backgroundColor: 'var(--ground-2)', color: text },
   '.cm-panels.cm-panels-top': { borderBottom: `1px solid ${line}` },
@@ -85,8 +108,8 @@ export const editorTheme = EditorView.theme({
   '&.cm-merge-b .cm-deletedText': { background: removedText },
   '.cm-changeGutter': { width: '1.2em', paddingLeft: '2px' },
   '.cm-gutterElement.cm-changedLineGutter, .cm-gutterElement.cm-deletedLineGutter': { background: 'transparent' },
-  '&.cm-merge-b .cm-changedLineGutter::before': { content: '"+"', color: both('#1b6b30', '#7fd796'), fontWeight: '700' },
-  '&.cm-merge-a .cm-changedLineGutter::before, .cm-deletedLineGutter::before': { content: '"−"', color: both('#a3241c', '#ff9d94'), fontWeight: '700' },
+  '&.cm-merge-b .cm-changedLineGutter::before': { content: '"+"', color: both(kInk.added), fontWeight: '700' },
+  '&.cm-merge-a .cm-changedLineGutter::before, .cm-deletedLineGutter::before': { content: '"−"', color: both(kInk.removed), fontWeight: '700' },
   '.cm-deletedChunk': { paddingLeft: '8px' },
   '.cm-deletedChunk .cm-chunkButtons button': {
     font: 'inherit', fontSize: '11px', color: text, backgroundColor: 'var(--ground-3)', border: `1px solid ${edge}`, borderRadius: '3px', padding: '0 6px', minHeight: '24px',
