@@ -213,15 +213,26 @@ Result<Json> session_compare(Lab& lab, const Json& arguments) {
   KLAB_TRY(const std::string id, session_of(arguments, "session.compare"));
   KLAB_TRY(CompareRequest request,
            compare_request(arguments_for(arguments, "checked below"), "session.compare"));
-  if (!request.variants.empty())
-    return fail(ErrorCode::usage, "session.compare takes one variant", "klab compare BUNDLE --variant A --variant B for several");
   return work_in_session(lab, id, "compare", Move::compare, arguments,
                          [&](SessionWork& work) -> Result<Json> {
                            KLAB_TRY(request.bundle, session_bundle(work.row));
-                           KLAB_TRY(request.variant, variant_id(work, request.variant));
                            KLAB_TRY(request.against, variant_id(work, request.against));
                            KLAB_TRY_VOID(take_budget(work, arguments, request.budget_s));
                            KLAB_TRY_VOID(confine_checks(work, request.checks));
+                           if (!request.variants.empty()) {
+                             for (std::string& one : request.variants) {
+                               KLAB_TRY(one, variant_id(work, one));
+                               KLAB_TRY_VOID(work.store.sessions().count_run(id));
+                             }
+                             KLAB_TRY(const Finalists done, compare_finalists(lab, request));
+                             work.said["finalists"] = done.all.size();
+                             if (done.best) {
+                               const session::VerdictRow& best = done.all[*done.best].verdict;
+                               work.said.update({{"comparison", best.id}, {"variant", best.variant}, {"correctness", best.correctness}, {"speed", best.speed}});
+                             }
+                             return Json(done);
+                           }
+                           KLAB_TRY(request.variant, variant_id(work, request.variant));
                            KLAB_TRY_VOID(work.store.sessions().count_run(id));
                            work.said["variant"] = request.variant;
                            KLAB_TRY(const Compared done, compare_variants(lab, request));

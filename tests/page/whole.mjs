@@ -57,17 +57,17 @@ await step('open a session on the program', async () => {
 });
 await step('trace it', async () => {
   await page.getByRole('button', { name: /^(Trace|Run and list|Run)/ }).first().click();
-  await page.getByRole('grid', { name: 'Kernels by GPU time' }).getByText('inplace').first().waitFor();
+  await page.getByRole('grid', { name: 'Kernels by GPU time' }).getByText(/^main@/).first().waitFor();
   await axe('dispatches');
 });
 await step('every dispatch and the lanes', async () => {
   await page.getByRole('tab', { name: /Every dispatch/ }).click();
-  await page.getByRole('grid', { name: 'Dispatches' }).getByText('inplace').first().waitFor();
+  await page.getByRole('grid', { name: 'Dispatches' }).getByText(/^main@/).first().waitFor();
   await axe('rows');
   await page.getByRole('tab', { name: /Kernels/ }).click();
 });
 await step('tune this kernel', async () => {
-  await page.getByRole('grid', { name: 'Kernels by GPU time' }).getByText('inplace').first().click();
+  await page.getByRole('grid', { name: 'Kernels by GPU time' }).getByText(/^main@/).first().click();
   await button(/Tune this kernel/).click();
   await page.waitForURL(/capture/);
 });
